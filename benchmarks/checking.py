@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
+from typing import NamedTuple
 
 import modules
 
@@ -35,11 +38,54 @@ def growth_milliseconds() -> Iterator[tuple[int, float]]:
     """Milliseconds for a thousand lines of a generated file, by its lines: alike where the cost is linear."""
     for lines in GROWTH:
         source = modules.module(max(1, lines // 360), lines)
-        document, request = Document("generated.py"), EvaluationRequest(arch=arch_of("trn2"), seconds=600.0)
+        document, request = Document("generated.py"), EvaluationRequest(arch=arch_of("trn2"), steps=200_000_000)
         start = time.process_time()
         document.update(source)
         document.examine(request)
         yield source.count("\n"), (time.process_time() - start) / source.count("\n") * 1e6
+
+
+class Edit(NamedTuple):
+    """What one edit of a module cost, in seconds: its check, by the clock and of the processor, and `ast.parse`."""
+
+    wall: float
+    cpu: float
+    parse: float
+
+
+def edits(module: str, count: int = 40, seed: int = 0) -> Iterator[Edit]:
+    """Yield the costs of edits of single functions of a real module, as an editor that checks each of them has them.
+
+    `module` is a file, or `file::pyproject.toml` where the shapes of its kernels stand in the table
+    `[tool.nki-lab.shapes]` of a project that is not the file's own. Each edit puts a statement before one of a random
+    function, into the unchanged text; functions are drawn by their lines.
+    """
+    name, _, project = module.partition("::")
+    file, random = Path(name).resolve(), Random(seed)
+    settings, own = configuration_of(Path(project) if project else file), configuration_of(file)
+    lines = file.read_text(encoding="utf-8").split("\n")
+    request = EvaluationRequest(arch=arch_of("trn2"), given=settings.signatures(file), library=own.library())
+    document = Document(str(file))
+    document.update("\n".join(lines))
+    document.examine(request)
+    functions = [node for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, ast.FunctionDef)]
+    weights = [(node.end_lineno or node.lineno) - node.lineno + 1 for node in functions]
+    for number in range(count):
+        (node,) = random.choices(functions, weights)
+        places = [item for part in node.body[1:] or node.body for item in ast.walk(part) if isinstance(item, ast.stmt)]
+        place = random.choice([item for item in places if lines[item.lineno - 1][: item.col_offset].isspace()])
+        at = min([place.lineno, *(item.lineno for item in getattr(place, "decorator_list", ()))]) - 1
+        text = "\n".join([*lines[:at], f"{' ' * place.col_offset}edited = {number}", *lines[at:]])
+        start, busy = time.perf_counter(), time.process_time()
+        try:
+            ast.parse(text)
+        except SyntaxError:  # the place was an `elif`
+            continue
+        parse = time.process_time() - busy
+        start, busy = time.perf_counter(), time.process_time()
+        document.update(text)
+        document.examine(request)
+        yield Edit(time.perf_counter() - start, time.process_time() - busy, parse)
 
 
 def unknown_share(folder: Path) -> tuple[int, int]:

@@ -2,7 +2,9 @@
 
     python benchmarks/run.py [B1 B2 ...] [--note TEXT]
 
-Prints one line a figure with its verdict, and appends the figures to `benchmarks/history.csv`.
+Prints one line a figure with its verdict, and appends the figures to `benchmarks/history.csv`. With a real kernel module
+in `NKI_LAB_REAL_MODULE`, as `file.py` or `file.py::pyproject.toml` where the table `[tool.nki-lab.shapes]` of another
+project has the shapes of its kernels, B7 measures keystrokes and edits of single functions in it too.
 """
 
 from __future__ import annotations
@@ -254,7 +256,7 @@ def b8_load() -> Iterator[Figure]:
 
 
 REAL_MODULE = "NKI_LAB_REAL_MODULE"
-"""Names a real kernel module for B7; none is part of the project."""
+"""Names a real kernel module for B7, and its shapes; none is part of the project."""
 IDLE_TURN_NS = 21.0
 """A turn of an empty Python loop on the idle machine that the budgets of B7 were set on."""
 
@@ -265,7 +267,7 @@ def b7_editor() -> Iterator[Figure]:
 
     sources = {f"{count} kernels": modules.module(count, 3600) for count in (10, 1)}
     if os.environ.get(REAL_MODULE):
-        sources["real module"] = Path(os.environ[REAL_MODULE]).read_text(encoding="utf-8")
+        sources["real module"] = Path(os.environ[REAL_MODULE].partition("::")[0]).read_text(encoding="utf-8")
     for name, source in sources.items():
         count = source.count("\n")
         kinds = zip(("syntax", "shapes"), _keystrokes(source), (150.0, 1000.0), strict=True)
@@ -290,6 +292,17 @@ def b7_checking() -> Iterator[Figure]:
     yield Figure(row="B7", name=f"growth to {most} lines", value=last / least, unit="x",
                  reference=f"CPU for 1,000 lines: {least:.0f} ms of {fewest}, {last:.0f} of {most}",
                  budget=1.5)  # fmt: skip
+    if os.environ.get(REAL_MODULE):
+        found = list(checking.edits(os.environ[REAL_MODULE]))
+        for share, quantile in (("median", 0.5), ("p95", 0.95)):
+            wall, busy, ratio = (
+                sorted(values)[int(len(found) * quantile)]
+                for values in ([item.wall for item in found], [item.cpu for item in found],
+                               [item.cpu / item.parse for item in found])
+            )  # fmt: skip
+            yield Figure(row="B7", name=f"edit {share}, real module", value=wall * 1e3, unit="ms",
+                         reference=f"{len(found)} edits, {busy * 1e3:.0f} ms of the processor, {ratio:.1f} x ast.parse",
+                         budget=500.0)  # fmt: skip
     examples = Path(__file__).parents[1] / "examples"
     unknown, operations = checking.unknown_share(examples)
     yield Figure(row="B7", name="unknown operations, examples", value=100 * unknown / max(1, operations), unit="%",

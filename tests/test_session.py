@@ -528,7 +528,7 @@ def test_a_mistake_of_ours_is_said_to_be_ours(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_mistake_of_ours_inside_an_instruction_is_not_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     scope = {"__name__": "nki_lab.broken"}
-    exec("def legalise(*_):\n    raise AttributeError('no such field')\n", scope)
+    exec("def legalise(*_, **__):\n    raise AttributeError('no such field')\n", scope)
     monkeypatch.setattr("nki_lab.kernel_runtime.issue.builder.legalise", scope["legalise"])
     with pytest.raises(NkiError, match=r"NKI901.*AttributeError: no such field") as caught:
         execute(double, ones(4, 3))

@@ -65,8 +65,6 @@ def replace_file(path: Path, before: bytes, after: bytes) -> None:
             draft.unlink(missing_ok=True)
 
 
-SECONDS: Final = 30.0
-"""Seconds for which the kernels of one file are evaluated."""
 MOST_FIXES: Final = 10
 """Most rounds in which a file is fixed and checked again: an edit may uncover what the next one fixes."""
 FILES_A_PROCESS: Final = 8
@@ -166,7 +164,7 @@ def _report(job: Job, seen: _Seen) -> FileReport:
 def _examined(job: Job, source: bytes | Sequence[str]) -> _Seen:
     document = Document(job.file)
     document.update(source)
-    request = EvaluationRequest(arch=arch_of(job.target), seconds=SECONDS, given=job.given, library=job.library)
+    request = EvaluationRequest(arch=arch_of(job.target), given=job.given, library=job.library)
     with gc_relaxed():
         found = document.examine(request)
     facts = document.facts

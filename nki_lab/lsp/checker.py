@@ -132,7 +132,7 @@ class Checker:
                 module.sources,
                 module.is_notebook,
                 target,
-                settings.seconds,
+                settings.steps,
                 settings.python,
             )
         )

@@ -15,7 +15,9 @@ import nki_lab.diagnostic
 from nki_lab.lsp.worker import Answer, Close, Job, packed
 
 PATIENCE_SECONDS: Final = 30.0
-"""A job without an answer so long after its own time was up has hung: its process is ended."""
+"""A job without an answer so long after its steps should be done has hung: its process is ended."""
+STEP_SECONDS: Final = 2e-5
+"""A step of an evaluation on the slowest machine."""
 TRIES: Final = 2
 """Processes that may end over a job before it is given up."""
 
@@ -137,7 +139,7 @@ class Examiner:
     def _watch(self, job: Job) -> None:
         self._unwatch(job.key)
         loop = asyncio.get_running_loop()
-        self._waits[job.key] = loop.call_later(job.seconds + self._patience, self._hung, job)
+        self._waits[job.key] = loop.call_later(job.steps * STEP_SECONDS + self._patience, self._hung, job)
 
     def _unwatch(self, key: str) -> None:
         if waiting := self._waits.pop(key, None):

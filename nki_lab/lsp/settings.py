@@ -10,12 +10,10 @@ from typing import Final
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET
-from nki_lab.query import Configuration, configuration_of
+from nki_lab.query import STEPS, Configuration, configuration_of
 
 SECTION: Final = "nki-lab"
 TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
-SECONDS: Final = 12.0
-"""Seconds for which the kernels of one file are evaluated, where the editor does not say."""
 
 
 class Settings:
@@ -25,20 +23,20 @@ class Settings:
         self._complain = complain
         self.target: str | None = None  # as the editor's settings have it
         self.python = ""  # the interpreter or environment whose installed kernels are read
-        self.seconds = SECONDS
+        self.steps = STEPS  # for the kernels of one file
         self._reported: set[str] = set()
 
     def take(self, values: object) -> None:
-        """Settings of the editor: `{"target": "trn2", "seconds": 5, "python": ".venv"}`, or that under a name."""
+        """Settings of the editor: `{"target": "trn2", "steps": 5_000_000, "python": ".venv"}`, or that under a name."""
         table: dict[str, object] = values if isinstance(values, dict) else {}
         inner = table.get(SECTION)
         table = inner if isinstance(inner, dict) else table
-        names = ("target", "seconds", "python")
-        target, seconds, python = (table.get(name, table.get(f"{SECTION}.{name}")) for name in names)
+        names = ("target", "steps", "python")
+        target, steps, python = (table.get(name, table.get(f"{SECTION}.{name}")) for name in names)
         self.python = python if isinstance(python, str) else ""
         self.target = target if isinstance(target, str) and target.strip() else None
-        if isinstance(seconds, int | float) and seconds > 0:
-            self.seconds = float(seconds)
+        if isinstance(steps, int) and steps > 0:
+            self.steps = steps
 
     def arch(self, path: str) -> Arch:
         """Return the target for a file."""

@@ -26,9 +26,6 @@ from nki_lab.query import Configuration, Document, EvaluationRequest, Examinatio
 MEMORY_BYTES: Final = 8 << 30
 """Address space of the process: what asks for more ends in a MemoryError instead of a full machine."""
 
-ONE_KERNEL: Final = 1 / 3
-"""Share of a file's time that one kernel with one signature may take."""
-
 IDLE_SECONDS: Final = 1.0
 """After so long without work, garbage is collected,"""
 GARBAGE: Final = 3_000_000
@@ -45,7 +42,7 @@ class Job:
     sources: tuple[str, ...]
     is_notebook: bool
     target: str
-    seconds: float
+    steps: int
     python: str = ""
 
 
@@ -176,12 +173,12 @@ class Worker:
         def stop() -> bool:
             return not self._drain() or not self._is_current(job)
 
-        budget = Budget(seconds=job.seconds * ONE_KERNEL, stop=stop)
+        budget = Budget(stop=stop)
         project = _project(job)
         request = EvaluationRequest(
             arch=arch_of(job.target),
             budget=budget,
-            seconds=job.seconds,
+            steps=job.steps,
             given=project.signatures(Path(job.file)),
             library=self._library(project, job.python),
         )

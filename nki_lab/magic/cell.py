@@ -31,8 +31,8 @@ _CONSTANTS: Final = (bool, int, float, complex, str, type(None))
 _LONGEST: Final = 200  # characters of a constant that is handed to the check
 _DIALECTS: Final = ("nki", "neuronxcc")
 _DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_SECONDS: Final = 2.0
-"""Seconds that the check before a run may take for one signature of a kernel; the run checks the rest."""
+_STEPS: Final = 800_000
+"""Steps that the check before a run may take for one signature of a kernel; the run checks the rest."""
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ def check(
     found = query.check(
         source=source,
         target=arch,
-        budget=Budget(seconds=_SECONDS),
+        budget=Budget(steps=_STEPS),
         library=library,
         judged=judged,
         recorded={} if cell.runs_all() else _recorded(cell),

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from nki_lab.call_records.store import CallRecord
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.kernel_runtime.interpreter import Launches, Reads, Signature, Variable
+from nki_lab.kernel_runtime.interpreter import KnownCalls, Launches, Reads, Signature, Variable
 from nki_lab.query.issued import Issued
 from nki_lab.query.reach import Operation, Reach
 from nki_lab.source.moved_lines import LineOf, moved_finding, moved_span
@@ -101,11 +101,18 @@ class KernelEvaluation(Examination):
 
     `depends` are the functions of the module, by name, whose bodies it read, `reads` is what it depends on outside of
     it. `unentered` says why the kernel itself was not entered, if so.
+    It took `steps` where `allowed` ones were.
     """
 
     depends: frozenset[str]
     unentered: str = ""
     reads: Reads = field(default_factory=dict)
+    steps: int = 0
+    allowed: int = 0
+
+    def is_within(self, allowed: int) -> bool:
+        """Return whether an evaluation with `allowed` steps has this result."""
+        return allowed == self.allowed or self.steps < min(allowed, self.allowed)
 
 
 class EvaluationCache:
@@ -116,6 +123,15 @@ class EvaluationCache:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, tuple[tuple[Block, ...], object, frozenset[str]]] = OrderedDict()
+        self._calls: OrderedDict[Hashable, KnownCalls] = OrderedDict()
+
+    def calls(self, key: Hashable) -> KnownCalls:
+        """Return the known calls of the evaluations that `key` tells apart from others."""
+        self._calls.setdefault(key, KnownCalls())
+        self._calls.move_to_end(key)
+        while len(self._calls) > 2:
+            self._calls.popitem(last=False)
+        return self._calls[key]
 
     def recall(self, key: Hashable, blocks: tuple[Block, ...], file: str, kind: type[R]) -> R | None:
         """Return the result of a `kind` at today's lines; None where there is none, or it may differ by now."""

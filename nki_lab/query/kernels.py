@@ -7,7 +7,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from time import perf_counter
 from typing import Final, TypeVar
 
 import numpy as np
@@ -25,6 +24,7 @@ from nki_lab.kernel_runtime.interpreter import (
     EnumMember,
     Evaluation,
     Instance,
+    KnownCalls,
     Launches,
     ModuleFinder,
     Signature,
@@ -59,13 +59,16 @@ from nki_lab.source.kernel_code import Dialect
 
 V = TypeVar("V")
 
+STEPS: Final = 12_000_000
+"""Steps for the kernels of one file: half a minute at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRequest:
     """The options of an evaluation.
 
     `explicit` replaces the signatures of the source, `given` come before them by the names of kernels, `recorded` after
-    them by the names of functions, beside the calls in the project's file. `seconds` bound the whole module. `library`
+    them by the names of functions, beside the calls in the project's file. `steps` bound the whole module. `library`
     has the modules that it imports; without one what they have is unknown. Unless `judged`, only the faults of single
     instructions are found: a run that follows judges the whole program. `alone` says that the facts are those of one
     kernel among others.
@@ -75,7 +78,7 @@ class EvaluationRequest:
     options: Options | None = None
     explicit: Signature | None = None
     budget: Budget = field(default_factory=Budget)
-    seconds: float = 60.0
+    steps: int = STEPS
     given: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
     library: ModuleFinder = field(default_factory=ModuleFinder)
     judged: bool = True
@@ -133,7 +136,7 @@ class _ModuleEvaluation:
         self._facts = facts
         self._request = request
         self._cache = cache
-        self._deadline = perf_counter() + request.seconds
+        self._left = request.steps
         self._findings: list[Diagnostic] = []
         self._known: list[Examination] = []
         self._entered: set[str] = set()
@@ -202,8 +205,8 @@ class _ModuleEvaluation:
         for signature in signatures:
             found = self._evaluate_call(part, kernel, signature, inner=inner)
             if found is _LATE:
-                self._findings.append(messages.out_of_time(self._facts, kernel, self._request.seconds))
-                self._excused[kernel.node.name] = "no-time"
+                self._findings.append(messages.out_of_steps(self._facts, kernel, self._request.steps))
+                self._excused[kernel.node.name] = "no-steps"
                 return True
             if found is None:
                 continue
@@ -289,17 +292,18 @@ class _ModuleEvaluation:
         """Evaluate a function of whose arguments nothing is known: what is wrong then is wrong for all of them."""
         request, file = self._request, part.module.file
         key = ("assumed", file, name, len(part.blocks), request.arch.target, request.options, dialect)
+        if self._left <= 0:
+            self._excused[name] = "no-steps"
+            return
         found = self._cache.recall(key, part.blocks, file, KernelEvaluation)
         if found is None or not request.library.holds(found.reads):
-            left = self._deadline - perf_counter()
-            if left <= 0:
-                self._excused[name] = "no-time"
-                return
-            budget = replace(request.budget, seconds=min(request.budget.seconds, left), steps=sampling.STEPS)
+            budget = replace(request.budget, steps=sampling.STEPS)
+            spent = 0
 
             def once(assumptions: Assumptions) -> Evaluation:
+                nonlocal spent
                 with part.module.shown():
-                    return evaluate(
+                    result = evaluate(
                         part.module,
                         name,
                         Signature(),
@@ -310,18 +314,23 @@ class _ModuleEvaluation:
                         library=request.library,
                         assumptions=assumptions,
                     )
+                spent += result.steps
+                return result
 
             sampled = sampling.runs(once)
             results = [run.result for run in sampled]
+            findings = tuple(_reached(file, result, item) for result, item in sampling.certain(sampled, once))
             found = KernelEvaluation(
-                findings=tuple(_reached(file, result, item) for result, item in sampling.certain(sampled, once)),
+                findings=findings,
                 variables=_first(item.types for item in results[:1]),
                 depends=_outermost({name}.union(*(item.called for item in results))),
                 reads={place: stamp for item in results for place, stamp in item.reads.items()},
                 reach=joined(reach_of(item, assumed=True) for item in results),
                 unentered=_obstacle(results),
+                steps=spent,
             )
             self._cache.keep(key, part.blocks, found, found.depends)
+        self._left -= found.steps
         self._known.append(Examination(variables=found.variables, reach=found.reach))
         self._entered |= found.reach.entered
         self._findings += found.findings
@@ -432,7 +441,7 @@ class _ModuleEvaluation:
         *,
         inner: bool = False,
     ) -> KernelEvaluation | None:
-        """Return the evaluation of a kernel with a signature; None where there is no time for it.
+        """Return the evaluation of a kernel with a signature; None where the steps of the file are used up.
 
         A `request` takes the place of the module's.
         """
@@ -450,22 +459,21 @@ class _ModuleEvaluation:
             inner,
             signature.assumed,
         )
-        found = None if values is None else self._cache.recall(key, part.blocks, file, KernelEvaluation)
-        if found is not None and request.library.holds(found.reads):
-            return found
-        left = self._deadline - perf_counter()
-        if left <= 0:
+        if self._left <= 0:
             return None
-        budget = replace(request.budget, seconds=min(request.budget.seconds, left))
-        if signature.assumed:
-            budget = replace(budget, steps=min(budget.steps, found_calls.STEPS))
-        shared = (*key, part.module.text)
-        found = None if values is None else found_calls.recall(shared, request.library)
-        if found is None:
-            found = _evaluation(part.module, kernel, signature, replace(request, budget=budget), inner=inner)
-        if values is not None:
-            found_calls.keep(shared, found)
-            self._cache.keep(key, part.blocks, found, found.depends)
+        allowed = min(request.budget.steps, self._left, found_calls.STEPS if signature.assumed else self._left)
+        found = None if values is None else self._cache.recall(key, part.blocks, file, KernelEvaluation)
+        if found is None or not found.is_within(allowed) or not request.library.holds(found.reads):
+            shared = (*key, part.module.text, allowed)
+            found = None if values is None else found_calls.recall(shared, request.library)
+            if found is None:
+                budget = replace(request.budget, steps=allowed)
+                known = self._cache.calls((request.arch.target, request.options, replace(budget, steps=0)))
+                found = _evaluation(part.module, kernel, signature, replace(request, budget=budget), known, inner=inner)
+            if values is not None:
+                found_calls.keep(shared, found)
+                self._cache.keep(key, part.blocks, found, found.depends)
+        self._left -= found.steps
         return found
 
 
@@ -530,7 +538,13 @@ def _outermost(names: Iterable[str]) -> frozenset[str]:
 
 
 def _evaluation(
-    module: ModuleSource, kernel: KernelFunction, signature: Signature, request: EvaluationRequest, *, inner: bool
+    module: ModuleSource,
+    kernel: KernelFunction,
+    signature: Signature,
+    request: EvaluationRequest,
+    known: KnownCalls,
+    *,
+    inner: bool,
 ) -> KernelEvaluation:
     refused = (
         None if kernel.dialect == "beta1" else launch_refused(kernel.node.name, signature.grid or (), request.arch)
@@ -548,6 +562,7 @@ def _evaluation(
             dialect=kernel.dialect,
             library=request.library,
             inner=inner,
+            known_calls=known,
         )
         for other in result.modules:
             others.enter_context(other.shown())
@@ -563,6 +578,8 @@ def _evaluation(
         depends=_outermost(result.called | {kernel.node.name}),
         reads=result.reads,
         reach=reach_of(result, assumed=False),
+        steps=result.steps,
+        allowed=request.budget.steps,
     )
 
 

@@ -30,11 +30,11 @@ def not_evaluated(facts: SyntaxFacts, kernel: KernelFunction, reason: str) -> Di
     return diagnose("NKI122", message, span=facts.name_span(kernel.node), limit="the syntax rules apply in any case")
 
 
-def out_of_time(facts: SyntaxFacts, kernel: KernelFunction, seconds: float) -> Diagnostic:
-    """Return the NKI120 finding of a kernel that the time of its file does not reach."""
+def out_of_steps(facts: SyntaxFacts, kernel: KernelFunction, steps: int) -> Diagnostic:
+    """Return the NKI120 finding of a kernel that the steps of its file do not reach."""
     return diagnose(
         "NKI120",
-        f"{kernel.node.name} is not evaluated: the kernels above it took the {seconds:g} seconds of a file",
+        f"{kernel.node.name} is not evaluated: the kernels above it took the {steps:,} steps of a file",
         span=facts.name_span(kernel.node),
         limit="an editor answers in bounded time and memory",
         help="run the kernel to check it, or move it to a file of its own",

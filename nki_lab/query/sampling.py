@@ -15,7 +15,7 @@ from nki_lab.kernel_runtime.interpreter import VARIANTS, Assumptions, Evaluation
 from nki_lab.query.fitting import Run, fitted
 from nki_lab.query.reach import Operation
 
-STEPS: Final = 30_000
+STEPS: Final = 50_000
 """Steps of one run."""
 
 OF_TARGETS: Final = frozenset({"NKI209", "NKI221"})

@@ -275,8 +275,9 @@ def _indexed(functions: Iterable[FunctionNode]) -> _Index:
 
 
 def _index_of(node: ast.AST) -> _Index:
-    """Return the nodes inside a function or statement by type, in the order of the source; those of a statement are
-    kept.
+    """Return the nodes inside a function or statement by type, in the order of the source.
+
+    They are kept for functions and for statements that hold others.
     """
     found = _indexes.get(node)
     if found is None:
@@ -286,7 +287,7 @@ def _index_of(node: ast.AST) -> _Index:
         while stack:
             part = stack.pop()
             found.setdefault(type(part), []).append(part)
-            if isinstance(part, ast.stmt) and not isinstance(part, _DEFINITIONS):
+            if type(part) in _COMPOUND:
                 for kind, nodes in _index_of(part).items():
                     found.setdefault(kind, []).extend(nodes)
             else:
@@ -295,14 +296,16 @@ def _index_of(node: ast.AST) -> _Index:
     return found
 
 
-_DEFINITIONS: Final = (*FUNCTIONS, ast.ClassDef)
+_COMPOUND: Final = frozenset((
+    ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match
+))  # fmt: skip
 
 
 def _kernel_children(node: ast.AST) -> list[ast.AST]:
-    if not isinstance(node, _ANNOTATED):
+    if type(node) not in _ANNOTATED:
         return children(node)
     annotations = (getattr(node, "annotation", None), getattr(node, "returns", None))
     return [part for part in children(node) if part not in annotations]
 
 
-_ANNOTATED: Final = (ast.AnnAssign, ast.arg, ast.FunctionDef, ast.AsyncFunctionDef)
+_ANNOTATED: Final = frozenset((ast.AnnAssign, ast.arg, ast.FunctionDef, ast.AsyncFunctionDef))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from nki_lab.source.scopes import OWN_SCOPE, bound_by, outer_parts
 from nki_lab.source.trees import FUNCTIONS, attribute_path, children, parameters
@@ -62,17 +61,6 @@ class NameUses:
         if isinstance(inner.node, (*FUNCTIONS, ast.ClassDef)):
             self.definitions.setdefault(inner.node.name, []).append(inner)
 
-    def take(self, other: NameUses) -> None:
-        """Add what a statement says about names."""
-        self.aliases.update(other.aliases)
-        self.bound |= other.bound
-        self.loads += other.loads
-        self.calls += other.calls
-        self.attributes |= other.attributes
-        self.mentions += other.mentions
-        self.stores += other.stores
-        self.values += other.values
-
     def subtree(self) -> Iterator[NameUses]:
         """This scope and the scopes inside it."""
         stack = [self]
@@ -106,9 +94,7 @@ def names_of(tree: ast.Module, before: NameUses | None = None) -> NameUses:
     stack: list[tuple[ast.AST, NameUses]] = [(tree, module)]
     while stack:
         node, scope = stack.pop()
-        if type(node) in _LEAVES and (noted := _noted(node)) is not None:
-            scope.take(noted)
-        elif type(node) not in OWN_SCOPE:
+        if type(node) not in OWN_SCOPE:
             _note(node, scope)
             stack.extend([(child, scope) for child in _evaluated_children(node)])
         else:
@@ -119,24 +105,6 @@ def names_of(tree: ast.Module, before: NameUses | None = None) -> NameUses:
                 stack.extend((item, inner) for item in _entered(inner))
             scope.adopt(inner)
     return module
-
-
-def _noted(node: ast.AST) -> NameUses | None:
-    """Return the names in a statement as a scope of its own, made once; None where the statement makes scopes."""
-    if node not in _notes:
-        found = NameUses(_NOWHERE)  # the table goes by the node: its entry must not keep it
-        stack = [node]
-        while stack and type(stack[-1]) not in OWN_SCOPE:
-            part = stack.pop()
-            _note(part, found)
-            stack.extend(_evaluated_children(part))
-        _notes[node] = None if stack else found
-    return _notes[node]
-
-
-_NOWHERE: Final = ast.Pass()
-_LEAVES: Final = frozenset((ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Assert))
-_notes: WeakKeyDictionary[ast.AST, NameUses | None] = WeakKeyDictionary()
 
 
 def _entered(scope: NameUses) -> list[ast.AST]:

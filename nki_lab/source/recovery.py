@@ -7,7 +7,6 @@ import keyword
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Final
 
 from nki_lab.source.magics import UNKNOWN  # what stands under `if __builtins__:` is not judged
@@ -15,8 +14,8 @@ from nki_lab.source.moved_lines import moved_text
 
 TRIES: Final = 24
 """Lines of one statement at module level that are left out one by one; after that the whole of it goes."""
-SECONDS: Final = 0.5
-"""After so long statements that do not parse go as a whole at once."""
+CHARACTERS: Final = 1_500_000
+"""After so many that were parsed again, statements that do not parse go as a whole at once."""
 _WIDTHS: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55)
 """Pieces that are read as one, where the first does not end by itself."""
 _PIECE_LINES: Final = 400
@@ -53,8 +52,13 @@ def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], a
     body: list[ast.stmt] = []
     failures: list[SyntaxError] = []
     unread: set[int] = set()
-    deadline = perf_counter() + SECONDS
-    piece = 0
+    spent = piece = 0
+
+    def again(text: str) -> ast.Module:
+        nonlocal spent
+        spent += len(text)
+        return parse(text)
+
     while piece < len(starts) - 1:
         start = starts[piece]
         # Empty lines above give a large piece its place at once; small ones are moved there.
@@ -63,7 +67,7 @@ def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], a
         piece += taken
         if tree is None:
             part = ["" for _ in range(above)] + list(lines[start : starts[piece]])
-            found = _around(part, failure, parse if perf_counter() < deadline else None)
+            found = _around(part, failure, again if spent < CHARACTERS else None)
             tree = found.tree
             failures += [_moved(item, start - above) for item in found.failures]
             unread.update(line + start - above for line in found.unread)

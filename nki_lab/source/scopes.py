@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 from nki_lab.source.trees import FUNCTIONS, children, defaults, parameters
 
@@ -14,7 +14,7 @@ _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.Generator
 class Scope:
     """The names that a module, function, class body or comprehension binds; looked for when first asked for."""
 
-    __slots__ = ("_body", "_generator", "_globals", "_names", "_nonlocals", "kind", "parent", "qualname")
+    __slots__ = ("_body", "_generator", "_globals", "_names", "_nonlocals", "compiled", "kind", "parent", "qualname")
 
     def __init__(
         self, kind: str, name: str, parent: Scope | None, names: Iterable[str], body: Iterable[ast.AST] = ()
@@ -27,6 +27,7 @@ class Scope:
         self._nonlocals: set[str] = set()
         self._generator = False
         self._body: Iterable[ast.AST] | None = body
+        self.compiled: Callable[[Any], object] | None = None  # what the interpreter makes of the body
 
     @property
     def names(self) -> set[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -16,17 +17,33 @@ _SILENT: Final = frozenset({
     "arg", "asname", "attr", "conversion", "ctx", "id", "is_async", "kind", "level", "module", "n", "name", "op", "ops",
     "rest", "s", "simple", "type_comment", "type_ignores",
 })  # fmt: skip
-_SPEAKING: Final[dict[type[ast.AST], tuple[str, ...]]] = {
-    ast.Name: (),
-    ast.Constant: (),
-}
+_SPEAKING: Final[dict[type[ast.AST], tuple[str, ...]]] = {}
 if sys.version_info >= (3, 12):
     _SPEAKING[ast.TypeAlias] = ("name", "type_params", "value")
+
+
+_DIRECT: Final[dict[type[ast.AST], Callable[[Any], list[ast.AST]]]] = {
+    ast.Name: lambda _: [],
+    ast.Constant: lambda _: [],
+    ast.Attribute: lambda node: [node.value],
+    ast.Call: lambda node: [node.func, *node.args, *node.keywords],
+    ast.keyword: lambda node: [node.value],
+    ast.Subscript: lambda node: [node.value, node.slice],
+    ast.BinOp: lambda node: [node.left, node.right],
+    ast.Compare: lambda node: [node.left, *node.comparators],
+    ast.Tuple: lambda node: [*node.elts],
+    ast.Assign: lambda node: [*node.targets, node.value],
+    ast.Expr: lambda node: [node.value],
+}
+"""The children of the most frequent nodes."""
 
 
 def children(node: ast.AST) -> list[ast.AST]:
     """Return the child nodes in the order of their fields, but for contexts and operators."""
     kind = type(node)
+    direct = _DIRECT.get(kind)
+    if direct is not None:
+        return direct(node)
     names = _SPEAKING.get(kind)
     if names is None:
         # The `name` of an `except` handler and of a pattern is a text.

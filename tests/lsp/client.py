@@ -107,13 +107,13 @@ class Client:
         assert "error" not in found, found
         return found["result"]
 
-    def initialize(self, capabilities: Message | None = None, *, seconds: float = 1.5) -> Message:
-        """Shake hands; gives what the server can do. Kernels of a file are evaluated for `seconds` in all."""
+    def initialize(self, capabilities: Message | None = None, *, steps: int = 600_000) -> Message:
+        """Shake hands; gives what the server can do. Kernels of a file are evaluated for `steps` in all."""
         params = {
             "processId": None,
             "rootUri": None,
             "capabilities": PUSHED if capabilities is None else capabilities,
-            "initializationOptions": {"seconds": seconds},
+            "initializationOptions": {"steps": steps},
         }
         result: Message = self.request("initialize", params)
         self.notify("initialized", {})

@@ -23,7 +23,7 @@ def client() -> Iterator[Client]:
 def patient() -> Iterator[Client]:
     """An editor whose server evaluates kernels for a minute."""
     made = connect()
-    made.initialize(seconds=180.0)
+    made.initialize(steps=72_000_000)
     yield made
     assert made.leave() == 0
 

@@ -138,7 +138,7 @@ def children(process: subprocess.Popen[bytes]) -> list[int]:
 
 def test_a_killed_evaluation_is_started_again() -> None:
     client = connect()
-    client.initialize(seconds=60)
+    client.initialize(steps=24_000_000)
     client.open("file:///slow.py", SLOW)
     client.open("file:///k.py", "import nki\n@nki.jit\ndef k(x):\n    y = lambda: 0\n")
     client.published("file:///k.py")
@@ -174,7 +174,7 @@ def test_leaving_without_a_good_bye_is_status_1() -> None:
 
 def test_a_closed_line_ends_the_server_and_its_children() -> None:
     client = connect()
-    client.initialize(seconds=60)
+    client.initialize(steps=24_000_000)
     client.open("file:///slow.py", SLOW)
     client.open("file:///k.py", "x = (")
     client.published("file:///k.py")

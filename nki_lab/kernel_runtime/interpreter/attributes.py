@@ -37,6 +37,8 @@ def get(frame: Frame, node: ast.AST, value: Value, name: str) -> Value:
     """Return `value.name`; an attribute that does not exist is reported at `node`."""
     if value is UNKNOWN:
         return UNKNOWN
+    if type(value) is Instance and name[0] != "_":
+        return _of_instance(frame, node, value, name)
     if name.startswith("__") and name.endswith("__") and not isinstance(value, Super):
         return _special(value, name)
     match value:
@@ -238,10 +240,12 @@ def store(frame: Frame, node: ast.AST, value: Value, name: str, item: Value) -> 
                 value.fields[name] = item
         case UserClass():
             value.attributes[name] = item
+            frame.interpreter.shared_changed()
         case Function():
             frame.interpreter.doubtful[id(value)] = value
         case EnumMember():
             value.fields[name] = item
+            frame.interpreter.shared_changed()
         case Namespace() | BoundMethod() | Launch() | Super():
             frame.interpreter.doubt([value])
         case _:

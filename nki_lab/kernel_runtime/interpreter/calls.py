@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from nki_lab.diagnostic import error_of
 from nki_lab.kernel_runtime.interpreter.compiler import compile_function
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
-from nki_lab.kernel_runtime.interpreter.limits import FunctionExit, Meter, budget_reached
+from nki_lab.kernel_runtime.interpreter.limits import CALL, FunctionExit, Meter, budget_reached
 from nki_lab.kernel_runtime.interpreter.namespaces import special
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
@@ -190,14 +190,15 @@ def call(frame: Frame, node: ast.AST, callee: Value, args: list[Value], kwargs: 
 
 def call_native(frame: Frame, node: ast.AST, known: Native, args: list[Value], kwargs: Names) -> Value:
     """Call a builtin, or a listed function of a library."""
-    interpreter = frame.interpreter
     values = [*args, *kwargs.values()]
-    if (
-        (known.deep and interpreter.holds_unknown(*values))
-        or (known.shallow and any(value is UNKNOWN for value in values))
-        or (known.reads and any(interpreter.is_doubtful(value) for value in values))
-        or (not known.own and any(type(value) in CALLERS for value in values))
-    ):
+    doubtful = frame.interpreter.doubtful if known.reads else None
+    for value in values:
+        if value is UNKNOWN:
+            if known.shallow:
+                return UNKNOWN
+        elif (doubtful and id(value) in doubtful) or (not known.own and type(value) in CALLERS):
+            return UNKNOWN
+    if known.deep and frame.interpreter.holds_unknown(*values):
         return UNKNOWN
     return frame.attempt(node, known.run, CallSite(frame, node), args, kwargs)
 
@@ -207,7 +208,7 @@ def call_nki(frame: Frame, node: ast.AST, function: Callable[..., Value], args: 
     interpreter = frame.interpreter
     values = [*args, *kwargs.values()]
     known = interpreter.imports.functions
-    plain = not interpreter.doubtful and all(type(value) in _PLAIN or id(value) in known for value in values)
+    plain = all(type(value) in _PLAIN or id(value) in known for value in values)
     if not plain:
         if interpreter.holds_unknown(*values) or any(interpreter.is_doubtful(value) for value in values):
             interpreter.miss_operation(node, frame)
@@ -271,18 +272,33 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
             text = f"calls are followed {frame.meter.budget.calls} deep"
             interpreter.record(budget_reached(text), node, frame)
         return interpreter.doubt([*args, *kwargs.values()])
-    frame.meter.spend(1)
+    memory = interpreter.memory
+    recording = None if memory is None else memory.begin(function, names.values())
+    if memory is not None and recording is not None:
+        known = memory.recall(recording)
+        if known is not MISSING:
+            return known
+    frame.meter.spend(CALL)
     inner = Frame(interpreter, function.closure, function, names)
     interpreter.depth += 1
     interpreter.call_stack.append((node, frame))
+    if memory is not None and memory.deepest < interpreter.depth:
+        memory.deepest = interpreter.depth
+    returned = False
     try:
         run_body(inner, function)
+        returned = True
     except FunctionExit:
         return interpreter.doubt([*args, *kwargs.values()])
     finally:
         interpreter.depth -= 1
         interpreter.call_stack.pop()
-    return UNKNOWN if inner.doubtful else inner.result
+        if memory is not None and recording is not None and not returned:
+            memory.give_up(recording)
+    result = UNKNOWN if inner.doubtful else inner.result
+    if memory is not None and recording is not None:
+        memory.end(recording, result)
+    return result
 
 
 def run_body(frame: Frame, function: Function) -> None:
@@ -299,6 +315,11 @@ def run_body(frame: Frame, function: Function) -> None:
 def bind(function: Function, args: list[Value], kwargs: Names) -> Names:
     """Return the names of a call's frame; TypeError, in Python's words, where the arguments do not fit."""
     arguments, positional = function.node.args, function.positional
+    if len(args) == len(positional) and not kwargs and not arguments.vararg and not arguments.kwonlyargs:
+        names = dict(zip(positional, args, strict=True))
+        if arguments.kwarg is not None:
+            names[arguments.kwarg.arg] = {}
+        return names
     named = [arg.arg for arg in arguments.kwonlyargs]
     rest, more = args[len(positional) :], dict(kwargs)
     if arguments.vararg is not None:
@@ -337,8 +358,9 @@ def bind_names(
             raise TypeError(f"{called} got multiple values for argument {name!r}")
     names |= kwargs
     for group, kind in ((positional, "positional"), (named, "keyword-only")):
-        missing = [repr(name) for name in group if name not in names and name not in optional]
+        missing = [name for name in group if name not in names and name not in optional]
         if missing:
+            missing = list(map(repr, missing))
             last = f"{',' * (len(missing) > 2)} and {missing[-1]}" if len(missing) > 1 else missing[0]
             text = ", ".join(missing[:-1]) + last
             raise TypeError(

@@ -47,7 +47,8 @@ def make_class(frame: Frame, node: ast.ClassDef, bases: list[Value], attributes:
             kind = "namedtuple"
         elif not (isinstance(base, Special) and base.name in _PLAIN_BASES) and base not in (int, str, object):
             kind = "unknown"
-    cls = UserClass(node.name, tuple(parents), kind, attributes)
+    cls = UserClass(node.name, tuple(parents), kind, attributes, node=node)
+    frame.interpreter.note_class(cls, frame)
     for item in node.body:
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
             cls.annotations[item.target.id] = ast.unparse(item.annotation)[:200]

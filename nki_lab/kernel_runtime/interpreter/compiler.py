@@ -85,7 +85,17 @@ def _cost(node: ast.stmt) -> int:
 
 
 def compile_function(function: Function) -> Callable[[Frame], object]:
-    """Return the function that runs a function's body in its frame and leaves the result there."""
+    """Return the function that runs a function's body in its frame and leaves the result there.
+
+    It is compiled once for all evaluations of the module's tree.
+    """
+    scope = function.scope
+    if scope.compiled is None:
+        scope.compiled = _compile_body(function)
+    return scope.compiled
+
+
+def _compile_body(function: Function) -> Callable[[Frame], object]:
     node = function.node
     if not isinstance(node, ast.Lambda):
         return compile_block(node.body, function.scope)
@@ -100,7 +110,7 @@ def compile_function(function: Function) -> Callable[[Frame], object]:
 def run_module(frame: Frame) -> None:
     """Run the statements of a module in its frame."""
     source = frame.module.source
-    compile_block(source.tree.body, source.scope)(frame)
+    source.once("compiled", lambda: compile_block(source.tree.body, source.scope))(frame)
 
 
 def compile_defaults(arguments: ast.arguments, scope: Scope) -> Callable[[Frame], Names]:
@@ -120,6 +130,8 @@ def compile_binding(name: str, node: ast.stmt | ast.expr | ast.ExceptHandler, sc
 
         def store_global(frame: Frame, value: Value) -> None:
             frame.module.globals[name] = value
+            if frame.function is not None:
+                frame.interpreter.shared_changed()
 
         return store_global
 

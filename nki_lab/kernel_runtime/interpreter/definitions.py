@@ -102,6 +102,7 @@ def _import_from(node: ast.ImportFrom, scope: Scope) -> Statement:
     level, name = node.level, node.module or ""
 
     def run(frame: Frame) -> None:
+        frame.interpreter.effects += 1
         module = _module(frame, name) if not level else frame.interpreter.modules.relative(level, name, frame.module)
         module = UNKNOWN if module is MISSING else module
         for wanted, store in stores:
@@ -117,6 +118,7 @@ def _import_from(node: ast.ImportFrom, scope: Scope) -> Statement:
 def _module(frame: Frame, name: str) -> Value:
     """Return the module `name`; UNKNOWN for one that cannot be shown."""
     interpreter = frame.interpreter
+    interpreter.effects += 1
     found = interpreter.imports.module(name)
     if found is not UNKNOWN:
         return found

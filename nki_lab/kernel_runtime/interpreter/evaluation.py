@@ -19,7 +19,10 @@ from nki_lab.kernel_runtime.interpreter.assumptions import Assumptions, assumed_
 from nki_lab.kernel_runtime.interpreter.calls import bind, run_body
 from nki_lab.kernel_runtime.interpreter.intake import Intake, Signature
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
+from nki_lab.kernel_runtime.interpreter.known_calls import CallMemory, KnownCalls
 from nki_lab.kernel_runtime.interpreter.limits import (
+    ALLOCATION,
+    INSTRUCTION,
     Budget,
     FunctionExit,
     Meter,
@@ -105,13 +108,13 @@ class MeteredBuilder(Builder):
     def issue(
         self, instruction: Instruction, live: tuple[Value, ...], fixed: tuple[Value, ...], name: str | None = None
     ) -> NkiInstruction:
-        self.meter.spend(1)
+        self.meter.spend(INSTRUCTION)
         return super().issue(instruction, live, fixed, name)
 
     def allocate(
         self, shape: Value, dtype: Value, space: Value, *, name: str = "", address: Value = None, kind: str = "temp"
     ) -> NkiTensor:
-        self.meter.spend(1)
+        self.meter.spend(ALLOCATION)
         return super().allocate(shape, dtype, space, name=name, address=address, kind=kind)
 
     def note(self, diagnostic: Diagnostic, site: int) -> None:
@@ -144,12 +147,14 @@ def evaluate(
     library: ModuleFinder | None = None,
     assumptions: Assumptions | None = None,
     inner: bool = False,
+    known_calls: KnownCalls | None = None,
 ) -> Evaluation:
     """Evaluate the function `function_name` of `module` as called with `arguments`.
 
     Executes and imports nothing of the module's; `library` has the modules that it takes functions from, without one
     those are unknown. With `assumptions`, they take the place of `arguments`. An `inner` function is called as by a
-    kernel: it may take and return tensors on the chip. Does not raise for anything the module contains.
+    kernel: it may take and return tensors on the chip. Calls among `known_calls`, of evaluations for the same target
+    and options, are not evaluated again. Does not raise for anything the module contains.
     """
     interpreter = assemble(module, budget or Budget(), library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
@@ -164,6 +169,8 @@ def evaluate(
             run_module(interpreter)
             if assumptions is not None:  # the module itself assumes nothing
                 interpreter.assumptions = assumptions
+            elif known_calls is not None and dialect == "current":
+                interpreter.memory = CallMemory(known_calls, interpreter)
             function = interpreter.main.globals.get(function_name, UNKNOWN)
             function = function.function if isinstance(function, Launch) else function
             if isinstance(function, Function):

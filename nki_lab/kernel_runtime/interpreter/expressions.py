@@ -366,11 +366,12 @@ def _name(node: ast.Name, scope: Scope) -> Expression:
 def _binary(node: ast.BinOp, scope: Scope) -> Expression:
     left, right, kind = compile_expression(node.left, scope), compile_expression(node.right, scope), type(node.op)
     quick = _QUICK.get(kind)
+    divides = kind in (ast.FloorDiv, ast.Mod)
 
     def run(frame: Frame) -> Value:
         a, b = left(frame), right(frame)
-        if quick is not None and type(a) is int and type(b) is int and b and -_FAST < a < _FAST and -_FAST < b < _FAST:
-            return quick(a, b)
+        if quick is not None and type(a) is int and type(b) is int and -_FAST < a < _FAST and -_FAST < b < _FAST:
+            return quick(a, b) if b or not divides else binary(frame, node, kind, a, b)
         return binary(frame, node, kind, a, b)
 
     return run
@@ -403,13 +404,10 @@ def _slice(node: ast.Slice, scope: Scope) -> Expression:
 @compiles(ast.Subscript)
 def _subscript(node: ast.Subscript, scope: Scope) -> Expression:
     value, key = compile_expression(node.value, scope), compile_expression(node.slice, scope)
-    noted = False
 
     def run(frame: Frame) -> Value:
-        nonlocal noted
         found = load_item(frame, node, value(frame), key(frame))
-        if not noted and type(found) is NkiTensor:
-            noted = True
+        if type(found) is NkiTensor:
             frame.interpreter.note_tensor(node, frame, found)
         return found
 
@@ -428,10 +426,8 @@ def _call(node: ast.Call, scope: Scope) -> Expression:
     keywords = [(item.arg, compile_expression(item.value, scope)) for item in node.keywords]
     method = node.func if isinstance(node.func, ast.Attribute) else None
     callee = compile_expression(node.func if method is None else method.value, scope)
-    noted = False
 
     def run(frame: Frame) -> Value:
-        nonlocal noted
         function = callee(frame)
         if method is not None:
             kind = type(function)
@@ -459,8 +455,7 @@ def _call(node: ast.Call, scope: Scope) -> Expression:
         if method is not None and direct:
             return methods.call_method(frame, node, function, method.attr, args, kwargs)
         found = call(frame, node, function, args, kwargs)
-        if not noted and type(found) is NkiTensor:
-            noted = True
+        if type(found) is NkiTensor:
             frame.interpreter.note_tensor(node, frame, found)
         return found
 

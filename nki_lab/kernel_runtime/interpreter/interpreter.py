@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose
 from nki_lab.isa.spelling import did_you_mean
@@ -52,7 +52,7 @@ _MOST_DOUBTED: Final = 10_000
 
 
 class Assumed(Protocol):
-    """What a run assumes about its arguments. `compared` is the last comparison: operator, operands, result."""
+    """The assumptions of a run about its arguments. `compared` is the last comparison: operator, operands, result."""
 
     compared: tuple[type[ast.cmpop], Value, Value, Value] | None
 
@@ -63,6 +63,17 @@ class Assumed(Protocol):
     def refuse(self) -> None:
         """Enter that the function refuses what is assumed: its last comparison has the wrong result."""
         ...
+
+
+class Memory(Protocol):
+    """Knows calls that were evaluated before: see `known_calls`."""
+
+    deepest: int
+
+    def begin(self, function: Function, arguments: Iterable[Value]) -> Any: ...
+    def recall(self, recording: Any) -> Value: ...
+    def end(self, recording: Any, result: Value) -> None: ...
+    def give_up(self, recording: Any) -> None: ...
 
 
 class Frame:
@@ -123,6 +134,11 @@ class Function:
     rows: list[Rows] = field(default_factory=list)  # of a test
     fixture: tuple[str, tuple[Value, ...]] | None = None  # of a fixture: its name, and its `params`
     body: Callable[[Frame], object] | None = None
+    positional: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        arguments = self.node.args  # `positional` are the parameters that take positional arguments
+        self.positional = [arg.arg for arg in (*arguments.posonlyargs, *arguments.args)]
 
     def __repr__(self) -> str:
         return f"<function {self.qualname}>"
@@ -130,12 +146,6 @@ class Function:
     @property
     def qualname(self) -> str:
         return self.scope.qualname
-
-    @property
-    def positional(self) -> list[str]:
-        """The parameters that take positional arguments."""
-        arguments = self.node.args
-        return [arg.arg for arg in (*arguments.posonlyargs, *arguments.args)]
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -216,6 +226,9 @@ class Interpreter:
         self.entered: set[str] = set()
         self.called: set[str] = set()
         self.assumptions: Assumed | None = None
+        self.memory: Memory | None = None
+        self.effects = 0  # counts what makes a call more than a function of its arguments
+        self.classes: dict[ast.AST, UserClass | None] = {}
         self.guards = 0
         self.depth = 0
         self.call_stack: list[tuple[ast.AST, Frame]] = []
@@ -226,6 +239,7 @@ class Interpreter:
         self.origins: dict[tuple[str, int], Span] = {}
         self._reported: set[object] = set()
         self._sites: dict[int, int] = {}
+        self._later: set[int] = set()
 
     # -- modules ---------------------------------------------------------------------------------------------------
 
@@ -236,13 +250,27 @@ class Interpreter:
         """Run the statements of an imported module; its faults are not for the importer's handlers."""
         guards, self.guards = self.guards, 0
         stack, self.call_stack = self.call_stack, []
+        memory, self.memory = self.memory, None
+        self.effects += 1
         try:
             self._run(Frame(self, None, None, module.globals, module))
         finally:
-            self.guards, self.call_stack = guards, stack
+            self.guards, self.call_stack, self.memory = guards, stack, memory
+
+    def note_class(self, cls: UserClass, frame: Frame) -> None:
+        """Keep a class by its statement; a statement that makes several stands for none of them."""
+        self.effects += 1
+        if cls.node is not None:
+            self.classes[cls.node] = None if cls.node in self.classes or frame.function is not None else cls
+
+    def shared_changed(self) -> None:
+        """Take note that a name of a module, or an attribute of a class, has another value than before."""
+        self.effects += 1
+        self.memory = None
 
     def launch(self, kernel: Launch, args: list[Value], kwargs: Names, node: ast.AST, frame: Frame) -> Unknown:
         """Hand the call of a kernel to `on_launch`; its result is unknown."""
+        self.effects += 1
         if self.on_launch is not None:
             self.on_launch(kernel, args, kwargs, node, frame)
         return UNKNOWN
@@ -289,8 +317,10 @@ class Interpreter:
                 self.origins.setdefault((site.file, site.line), origin)
         builder.pinned = self._sites[id(node)]
 
-    def start_iteration(self, node: ast.For, frame: Frame, variable: str, value: int, around: int) -> None:
-        """Record from now on in a new iteration of a loop, inside iteration `around`."""
+    def start_iteration(
+        self, node: ast.For, frame: Frame, variable: str, value: int, around: int, *, later: bool
+    ) -> None:
+        """Record from now on in a new iteration of a loop, inside iteration `around`; the first is not `later`."""
         builder = self.builder
         if builder is None:
             return
@@ -300,6 +330,8 @@ class Interpreter:
                 place._replace(end_line=place.line, end_column=place.column + len("for"))
             )
         builder.pinned_iteration = len(builder.program.iterations)
+        if later:
+            self._later.add(builder.pinned_iteration)
         builder.program.iterations.append(Iteration(around, variable, value, self._sites[id(node)]))
 
     def mark_temporary(self, value: ast.expr | None) -> None:
@@ -310,6 +342,7 @@ class Interpreter:
 
     def record(self, item: Diagnostic, node: ast.AST | None, frame: Frame) -> None:
         """Keep a finding, once for each code and place. The top level of an imported module is not judged."""
+        self.effects += 1
         if frame.module is not self.main and frame.function is None:
             return
         if node is not None:
@@ -329,9 +362,7 @@ class Interpreter:
         while row >= 0 and self.builder is not None:
             program = self.builder.program
             item = program.iterations[row]
-            is_later |= any(
-                other.parent == item.parent and other.site == item.site for other in program.iterations[:row]
-            )
+            is_later |= row in self._later
             span = span or span_at(program, item.site)
             found.append(f"{item.variable} = {item.value}")
             row = item.parent
@@ -357,12 +388,14 @@ class Interpreter:
 
     def note_operation(self, node: ast.AST, frame: Frame) -> None:
         """Count an operation of NKI that was evaluated at `node`."""
+        self.effects += 1
         if id(node) not in self._counted:
             self._counted.add(id(node))
             self.operations.add(_operation(node, frame))
 
     def miss_operation(self, node: ast.AST, frame: Frame) -> None:
         """Count an operation at `node` that could not be evaluated."""
+        self.effects += 1
         self.missed.add(_operation(node, frame))
 
     def omit_operation(self, node: ast.AST, frame: Frame) -> None:
@@ -371,6 +404,7 @@ class Interpreter:
 
     def fault(self, error: Exception, node: ast.AST, frame: Frame) -> Unknown:
         """Report an exception that an operation of the user's raised; its result is unknown from here on."""
+        self.effects += 1
         match error:
             case NkiError():
                 found = error.diagnostics
@@ -397,6 +431,7 @@ class Interpreter:
 
     def undefined(self, name: str, node: ast.AST, frame: Frame, *, local: bool = False) -> Value:
         """Report a name that nothing has bound when it is read (NKI102), unless it may have been bound unseen."""
+        self.effects += 1
         module = frame.module
         if frame.function is None or (not local and (module.open_stars or name in module.source.scope.names)):
             return UNKNOWN
@@ -413,6 +448,7 @@ class Interpreter:
 
     def report_unevaluated(self, message: str, node: ast.AST, frame: Frame) -> None:
         """Report code that is skipped because a value is unknown, unless an earlier fault explains it."""
+        self.effects += 1
         faults = any(item.outcome == "fault" for item in self.findings)
         if frame.function is not None and not self.host and not faults:
             limit = "the editor evaluates NKI, the language's Python and constants, and runs nothing of yours"
@@ -436,6 +472,7 @@ class Interpreter:
 
         Tensors count as written, containers as unknown.
         """
+        self.effects += 1
         stack = list(values)
         seen: set[int] = set()
         while stack and len(seen) < _MOST_DOUBTED:

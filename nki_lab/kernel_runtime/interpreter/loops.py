@@ -71,7 +71,8 @@ def _for(node: ast.For, scope: Scope) -> Statement:
             meter.node = node
             meter.spend(1)
             number += 1
-            interpreter.start_iteration(node, frame, variable, item if item.__class__ is int else number, around)
+            index = item if item.__class__ is int else number
+            interpreter.start_iteration(node, frame, variable, index, around, later=number > 0)
             target(frame, item)
             signal = body(frame)
             if signal is None or signal is CONTINUE:

@@ -136,7 +136,7 @@ def binary(frame: Frame, node: ast.AST, kind: type[ast.operator], a: Value, b: V
         return _combine_flags(kind, a, b)
     if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
         interpreter.pin(node, frame)
-    elif interpreter.is_doubtful(a) or interpreter.is_doubtful(b) or _is_large(kind, a, b):
+    elif (interpreter.doubtful and not interpreter.doubtful.keys().isdisjoint((id(a), id(b)))) or _is_large(kind, a, b):
         return UNKNOWN
     return frame.attempt(node, apply, kind, unwrapped(a), unwrapped(b), frame.meter)
 

@@ -33,7 +33,7 @@ from nki_lab.kernel_runtime.language.scheduling import pairs_of
 from nki_lab.source.module import ModuleSource
 from nki_lab.source.trees import extent
 
-HOST_BUDGET: Final = Budget(steps=400_000, seconds=math.inf)
+HOST_BUDGET: Final = Budget(steps=400_000)
 MOST: Final = 4
 """Distinct signatures that are evaluated for one function."""
 MOST_ASSUMED: Final = 6

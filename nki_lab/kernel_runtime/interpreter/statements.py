@@ -273,7 +273,10 @@ def compile_skip(body: list[ast.stmt], scope: Scope, target: ast.expr | None = N
             [found for name in read if (found := names_of(frame, scope, name).get(name, MISSING)) is not MISSING]
         )
         for name in bound:
-            names_of(frame, scope, name)[name] = UNKNOWN
+            names = names_of(frame, scope, name)
+            names[name] = UNKNOWN
+            if names is frame.module.globals and frame.function is not None:
+                frame.interpreter.shared_changed()
         if leaves:
             frame.doubtful = True
         return LOST if jumps and target is None else None

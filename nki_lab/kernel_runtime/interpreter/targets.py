@@ -178,6 +178,8 @@ def _compile_removal(node: ast.expr, scope: Scope) -> Callable[[Frame], object]:
                 load(frame)  # reported where there is none
                 names = frame.module.globals if scope.place(node.id) is None else frame.locals
                 names.pop(node.id, None)
+                if names is frame.module.globals and frame.function is not None:
+                    frame.interpreter.shared_changed()
 
             return remove_name
         case ast.Subscript():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from types import ModuleType
@@ -64,6 +65,7 @@ class UserClass:
     annotations: dict[str, str] = field(default_factory=dict)
     dataclass: Mapping[str, Value] | None = None
     members: dict[str, EnumMember] = field(default_factory=dict)
+    node: ast.ClassDef | None = None
     mro: tuple[UserClass, ...] = field(init=False)
 
     def __post_init__(self, bases: tuple[UserClass, ...]) -> None:

@@ -127,21 +127,23 @@ def noted(
 ) -> list[Diagnostic]:
     """Return the findings that do not stop a call; raises the error of the first one that does, or of `every` one."""
     notes: list[Diagnostic] = []
-    faults: list[Diagnostic] = []
+    first: NkiError | None = None
     try:
         for problem in problems:
             error = _refusal(instruction, types, problem)
-            if error.diagnostics[0].outcome == "fault":
-                faults += error.diagnostics
+            if error.diagnostics[0].outcome != "fault":
+                notes += error.diagnostics
+            elif first is None:
+                first = error
                 if not every:
                     break
             else:
-                notes += error.diagnostics
+                first.diagnostics += error.diagnostics
     except Exception:
-        if not faults:  # what one fault leads to is none of ours
+        if first is None:  # what one fault leads to is none of ours
             raise
-    if faults:
-        raise NkiError(tuple(faults))
+    if first is not None:
+        raise first
     return notes
 
 

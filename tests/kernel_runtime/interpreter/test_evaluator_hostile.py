@@ -14,8 +14,8 @@ from nki_lab import query, spec
 from nki_lab.kernel_runtime.interpreter import Budget
 
 HEAD = "import math\nimport nki\nimport nki.isa as nisa\nimport nki.language as nl\nimport numpy as np\n"
-BUDGET = Budget(steps=100_000, seconds=1.0)
-SLACK = 8.0  # seconds beyond the budget, on a busy machine
+BUDGET = Budget(steps=100_000)
+SECONDS = 9.0  # on a busy machine
 MEMORY = 300 * 2**20  # bytes
 
 
@@ -24,7 +24,7 @@ def checked(body: str, budget: Budget = BUDGET, module: str = "") -> set[str]:
     text = f"{HEAD}{module}\n@nki.jit\ndef k(x):\n{textwrap.indent(body, '    ')}\n    return x\n"
     start = perf_counter()
     found = query.check(source=text, function="k", args=[spec((128, 64), "float32")], target="trn2", budget=budget)
-    assert perf_counter() - start < budget.seconds + SLACK
+    assert perf_counter() - start < SECONDS
     codes = {item.code for item in found}
     assert "NKI901" not in codes
     return codes
@@ -163,7 +163,7 @@ bytearray(10**12)
 def test_what_is_not_computed_costs_nothing(statement: str) -> None:
     start = perf_counter()
     assert not checked(statement) - {"NKI120", "NKI130"}  # NKI130: kernels compute nothing with NumPy
-    assert perf_counter() - start < SLACK
+    assert perf_counter() - start < SECONDS
 
 
 DEEP = """
@@ -246,7 +246,7 @@ def test_memory_stays_bounded() -> None:
     tracemalloc.start()
     try:
         for body in LOOPS[3:12]:
-            checked(body, Budget())
+            checked(body, Budget(steps=500_000))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
