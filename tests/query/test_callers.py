@@ -10,7 +10,6 @@ import pytest
 from nki_lab import query
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import arch_of
-from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET
 
 KERNEL = """import nki
 import nki.isa as nisa
@@ -81,9 +80,6 @@ def test_a_changed_caller_is_read_again(tmp_path: Path) -> None:
     assert "NKI203" in codes(file)
     caller.unlink()
     assert codes(file) == ["NKI121"]
-
-
-def test_callers_are_followed_by_steps_and_never_by_time() -> None:
 
 
 FRAMEWORK = """import numpy as np
