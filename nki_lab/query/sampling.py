@@ -133,6 +133,12 @@ class _Shown:
         self.finding = finding
         self.place = place
 
+    def _is_of_one_memory(self, found: list[Run]) -> bool:
+        """Return whether no run has the finding that assumes its tensors to be in HBM, where such a run is possible."""
+        return any(run.assumptions.is_open for run in found) and not any(
+            run.assumptions.variant % 4 == 1 and self.shows(run.result) for run in found
+        )
+
     def agrees(self, other: Diagnostic) -> bool:
         """Return whether another finding at the same place says the same."""
         raise NotImplementedError
@@ -154,7 +160,9 @@ class _Same(_Shown):
     def is_shared(self, found: list[Run]) -> bool:
         """Return whether no run refutes the finding, and runs of even and of odd variants have it."""
         shown = [(run.assumptions.variant % 2, self.shows(run.result)) for run in found]
-        return all({True} == {answer for odd, answer in shown if odd == parity} - {None} for parity in (0, 1))
+        return all(
+            {True} == {answer for odd, answer in shown if odd == parity} - {None} for parity in (0, 1)
+        ) and not self._is_of_one_memory(found)
 
 
 class _Related(_Shown):
@@ -169,7 +177,9 @@ class _Related(_Shown):
         if any(self.shows(run.result) is False for run in found):
             return False
         pairs = self.pairs(found)
-        return len(pairs) > 1 and self._is_wrong_always([pair for _, pair in pairs])
+        if len(pairs) < 2 or self._is_of_one_memory(found):
+            return False
+        return self._is_wrong_always([pair for _, pair in pairs])
 
     def pairs(self, found: list[Run]) -> list[tuple[Run, tuple[int, int]]]:
         """Return the sizes in the consistent runs that have the finding."""

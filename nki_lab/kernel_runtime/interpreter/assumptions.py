@@ -91,8 +91,10 @@ class Assumptions:
     `ways` are those of the tests that may depend on what is assumed, by text, `answers` those that are given. In a
     `settled` run no test is turned.
 
-    `draw` makes the value of a symbol, given whether that is a number. Where the function refuses what is assumed (an
-    assert, a raise), that is counted in `refused`, what it demands instead in `demands`; it goes on all the same.
+    `is_open` says that the memory of some tensor is assumed, by the variant: SBUF in even ones, HBM in 1 and 5,
+    PSUM in 3. `draw` makes the value of a symbol, given whether that is a number. Where the function refuses what
+    is assumed (an assert, a raise), that is counted in `refused`, what it demands instead in `demands`; it goes on
+    all the same.
     """
 
     variant: int = 0
@@ -105,6 +107,7 @@ class Assumptions:
     draw: Callable[[str, bool], int] | None = None
     demands: list[Demand] = field(default_factory=list)
     refused: int = 0
+    is_open: bool = False
     compared: tuple[type[ast.cmpop], Value, Value, Value] | None = None
 
     def but(self, test: str) -> Assumptions:
@@ -199,9 +202,9 @@ class _Maker:
     def value(self, annotation: ast.expr | None, name: str, use: Use, frame: Frame, depth: int) -> Value:
         """Return a value of the annotated type; without an annotation, of the type that its uses tell."""
         if annotation is None:
-            if use.is_tensor or (self.kernel and not depth and not use.is_number):
-                return self.tensor(name, use)
-            return self.number(name) if use.is_number else UNKNOWN
+            if use.is_nested or (use.is_tensor and use.is_number):
+                return UNKNOWN
+            return self.tensor(name, use) if use.is_tensor else self.number(name) if use.is_number else UNKNOWN
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
             try:
                 annotation = ast.parse(annotation.value, mode="eval").body
@@ -259,7 +262,8 @@ class _Maker:
         used = use.space or ("hbm" if self.kernel else "")
         told = used or _named_space(name)
         usual = told or _SPACES[0]
-        others = [space for space in _SPACES if space != usual]
+        others = [space for space in reversed(_SPACES) if space != usual]
+        assumptions.is_open |= not used
         fits = variant % 2 == 0 or (used and assumptions.draw is not None)
         space = usual if fits else others[variant // 2 % len(others)]
         sizes = [(_LEADING if dim < rank - 2 else _LAST) for dim in range(rank)]

@@ -27,11 +27,13 @@ _DEPTH: Final = 4
 class Use:
     """A parameter as it is used: a tensor, in the memory `space` where that is told, or a number.
 
-    `unpacked` is into how many names its shape is unpacked, `indexed` how many dimensions are indexed.
+    One that is `is_nested` may be a list of tensors. `unpacked` is into how many names its shape is unpacked, `indexed`
+    how many dimensions are indexed.
     """
 
     is_tensor: bool = False
     is_number: bool = False
+    is_nested: bool = False
     unpacked: int = 0
     indexed: int = 2
     space: str = ""
@@ -44,6 +46,7 @@ class Use:
         """Enter how a called function uses the same value."""
         self.is_tensor |= other.is_tensor
         self.is_number |= other.is_number
+        self.is_nested |= other.is_nested
         self.unpacked = self.unpacked or other.unpacked
         self.indexed = max(self.indexed, other.indexed)
         self.space = self.space or other.space
@@ -124,8 +127,10 @@ def _read(node: FunctionNode | ast.Lambda) -> _Text:
                 uses[name].indexed = max(uses[name].indexed, number + 1 if number >= 0 else -number)
             case ast.Attribute(value=ast.Name(name), attr=attribute) if name in uses:
                 uses[name].is_tensor |= attribute in _ATTRIBUTES
+            case ast.Subscript(value=ast.Subscript(value=ast.Name(name))) if name in uses:
+                uses[name].is_nested = True
             case ast.Subscript(value=ast.Name(name), slice=key) if name in uses:
-                uses[name].is_tensor |= isinstance(key, ast.Tuple | ast.Slice)
+                uses[name].is_tensor |= isinstance(key, ast.Tuple)
                 if isinstance(key, ast.Tuple) and not any(_is_ellipsis(part) for part in key.elts):
                     uses[name].indexed = max(uses[name].indexed, len(key.elts))
             case ast.BinOp(left=left, right=right):
@@ -171,7 +176,7 @@ def _operands(node: ast.Call) -> Iterator[tuple[str, str]]:
     name = last_name(node.func)
     if name in _OF_HBM and node.args:
         value = node.args[0]
-        while isinstance(value, ast.Subscript):
+        if isinstance(value, ast.Subscript):
             value = value.value
         if isinstance(value, ast.Name):
             yield value.id, "hbm"
@@ -181,7 +186,7 @@ def _operands(node: ast.Call) -> Iterator[tuple[str, str]]:
     positional = dict(zip(instruction.operands, node.args, strict=False))
     for key, value in (positional | {item.arg: item.value for item in node.keywords if item.arg}).items():
         operand = instruction.operands.get(key)
-        while isinstance(value, ast.Subscript):
+        if isinstance(value, ast.Subscript):
             value = value.value  # noqa: PLW2901
         if operand is not None and operand.is_tensor and not operand.scalar and isinstance(value, ast.Name):
             yield value.id, "" if "hbm" in operand.spaces else operand.spaces[0]
