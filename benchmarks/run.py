@@ -2,9 +2,9 @@
 
     python benchmarks/run.py [B1 B2 ...] [--note TEXT]
 
-Prints one line a figure with its verdict, and appends the figures to `benchmarks/history.csv`. With a real kernel module
-in `NKI_LAB_REAL_MODULE`, as `file.py` or `file.py::pyproject.toml` where the table `[tool.nki-lab.shapes]` of another
-project has the shapes of its kernels, B7 measures keystrokes and edits of single functions in it too.
+Prints one line a figure with its verdict, and appends the figures to `benchmarks/history.csv`. With a real kernel
+module in `NKI_LAB_REAL_MODULE`, as `file.py` or `file.py::pyproject.toml` where the table `[tool.nki-lab.shapes]` of
+another project has the shapes of its kernels, B7 measures keystrokes and edits of single functions in it too.
 """
 
 from __future__ import annotations

@@ -60,6 +60,10 @@ OPTIONS: Final[dict[str, Settings]] = {
         "action": "store_true",
         "help": "count the calls of NKI: checked fully, partly, by name only or not at all, and why",
     },
+    "--possible": {
+        "action": "store_true",
+        "help": "show what is wrong for some arguments of functions without shapes, with values that show it",
+    },
     "--coverage-html": {
         "metavar": "FOLDER",
         "help": "write pages that mark the calls of NKI by how much of each was checked",
@@ -154,6 +158,7 @@ def _job(
         fixes=arguments.fix or arguments.diff,
         writes=arguments.fix and not arguments.diff,
         keeps_text=arguments.coverage_html is not None,
+        possible=arguments.possible,
     )
 
 

@@ -74,7 +74,7 @@ FILES_A_PROCESS: Final = 8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A file to check. With `fixes` findings with one exact remedy are fixed, and with `writes` the file too;
-    with `keeps_text` the report has the text.
+    with `keeps_text` the report has the text, with `possible` findings that hold for some arguments.
     """
 
     file: str
@@ -85,6 +85,7 @@ class Job:
     fixes: bool = False
     writes: bool = False
     keeps_text: bool = False
+    possible: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +165,7 @@ def _report(job: Job, seen: _Seen) -> FileReport:
 def _examined(job: Job, source: bytes | Sequence[str]) -> _Seen:
     document = Document(job.file)
     document.update(source)
-    request = EvaluationRequest(arch=arch_of(job.target), given=job.given, library=job.library)
+    request = EvaluationRequest(arch=arch_of(job.target), given=job.given, library=job.library, possible=job.possible)
     with gc_relaxed():
         found = document.examine(request)
     facts = document.facts

@@ -109,6 +109,7 @@ def check(
     library: ModuleFinder | None = None,
     judged: bool = True,
     recorded: Calls | None = None,
+    possible: bool = False,
 ) -> list[Diagnostic]:
     """Return the findings in a file, a source text or a function, in the order of the source; nothing of it is run.
 
@@ -119,6 +120,7 @@ def check(
     A file that cannot be read is NKI018; what is no Python is NKI101, and the rest of the file is checked. Modules
     that it imports are read where the interpreter would find them, or where `library` does. Unless `judged`, programs
     are not judged as a whole: a run will. `recorded` are calls of earlier runs, by the names of functions.
+    With `possible`, what is wrong for some arguments of functions without shapes is information, with such a value.
     """
     arch = arch_of(target if target is not None else choice.outside())
     try:
@@ -139,6 +141,7 @@ def check(
         budget=budget or Budget(),
         library=library or _library_of(file),
         judged=judged,
+        possible=possible,
         alone=bool(name),
         recorded=recorded or {},
     )

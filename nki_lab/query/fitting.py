@@ -11,12 +11,13 @@ from nki_lab.kernel_runtime.interpreter import Assumptions, Demand, Evaluation
 
 ROUNDS: Final = 8
 """Evaluations in which values are brought closer to what a function demands."""
-_SMALL: Final = 4
-"""One in so many sizes is drawn below 128."""
 _LARGEST: Final = 1 << 14
 """Values are not raised above this."""
 _EQUAL: Final = "NKI203"
 """The code of sizes that have to be equal; other sizes that are measured have an upper limit."""
+
+
+Evaluate = Callable[[Assumptions], Evaluation]
 
 
 class Run(NamedTuple):
@@ -44,9 +45,7 @@ class Run(NamedTuple):
         )
 
 
-def fitted(
-    evaluate: Callable[[Assumptions], Evaluation], variant: int, seed: int, answers: Mapping[str, bool] | None = None
-) -> Run:
+def fitted(evaluate: Evaluate, variant: int, seed: int, answers: Mapping[str, bool] | None = None) -> Run:
     """Return an evaluation with values that a function and its instructions ask for, as far as these can be found.
 
     Values are drawn for a `seed`, independent of each other, and then changed where a size is found wrong: equal values
@@ -124,7 +123,11 @@ def _change(demand: Demand, used: Mapping[str, int], draw: _Draw) -> tuple[str, 
 
 
 class _Draw:
-    """Draws values of symbols; those of even and of odd variants differ."""
+    """Draws values of symbols; those of even and of odd variants differ.
+
+    From seed 4 on, half of the sizes are below 128, each in every other seed: a minimum of a size and a tile is then
+    sometimes the one and sometimes the other.
+    """
 
     def __init__(self, variant: int, seed: int) -> None:
         self.odd = variant % 2
@@ -135,7 +138,7 @@ class _Draw:
         choice = random.Random(f"{self.seed} {symbol}")
         if is_number and not self.large:
             return 2 * choice.randint(1, 4) + self.odd
-        if self.seed > 3 and choice.randrange(_SMALL) == 0:
+        if self.seed > 3 and (random.Random(symbol).randrange(2) + self.seed) % 2 == 0:
             return 2 * choice.randint(4, 60) + self.odd
         return 128 * (2 * choice.randint(2, 12) + self.odd)
 

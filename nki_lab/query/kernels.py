@@ -53,6 +53,7 @@ from nki_lab.query.evaluation_cache import (
 from nki_lab.query.issued import issued
 from nki_lab.query.reach import Reach, joined, reach_of
 from nki_lab.query.recorded import Calls, RecordSearch, recorded_calls, target_of, with_call
+from nki_lab.query.witnesses import possible
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts, facts_of
 from nki_lab.source.kernel_code import Dialect
@@ -71,7 +72,7 @@ class EvaluationRequest:
     them by the names of functions, beside the calls in the project's file. `steps` bound the whole module. `library`
     has the modules that it imports; without one what they have is unknown. Unless `judged`, only the faults of single
     instructions are found: a run that follows judges the whole program. `alone` says that the facts are those of one
-    kernel among others.
+    kernel among others. With `possible`, what is wrong for some arguments of a function without shapes is found too.
     """
 
     arch: Arch
@@ -82,6 +83,7 @@ class EvaluationRequest:
     given: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
     library: ModuleFinder = field(default_factory=ModuleFinder)
     judged: bool = True
+    possible: bool = False
     alone: bool = False
     recorded: Calls = field(default_factory=dict)
 
@@ -291,7 +293,7 @@ class _ModuleEvaluation:
     def _sample(self, part: _Part, name: str, dialect: Dialect) -> None:
         """Evaluate a function of whose arguments nothing is known: what is wrong then is wrong for all of them."""
         request, file = self._request, part.module.file
-        key = ("assumed", file, name, len(part.blocks), request.arch.target, request.options, dialect)
+        key = ("assumed", file, name, len(part.blocks), request.arch.target, request.options, dialect, request.possible)
         if self._left <= 0:
             self._excused[name] = "no-steps"
             return
@@ -319,9 +321,11 @@ class _ModuleEvaluation:
 
             sampled = sampling.runs(once)
             results = [run.result for run in sampled]
-            findings = tuple(_reached(file, result, item) for result, item in sampling.certain(sampled, once))
+            findings = [_reached(file, result, item) for result, item in sampling.certain(sampled, once)]
+            if request.possible:
+                findings += [_reached(file, result, item) for result, item in possible(sampled, once)]
             found = KernelEvaluation(
-                findings=findings,
+                findings=tuple(findings),
                 variables=_first(item.types for item in results[:1]),
                 depends=_outermost({name}.union(*(item.called for item in results))),
                 reads={place: stamp for item in results for place, stamp in item.reads.items()},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from math import gcd
@@ -12,7 +12,7 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related, Span
 from nki_lab.kernel_runtime.interpreter import VARIANTS, Assumptions, Evaluation
-from nki_lab.query.fitting import Run, fitted
+from nki_lab.query.fitting import Evaluate, Run, fitted
 from nki_lab.query.reach import Operation
 
 STEPS: Final = 50_000
@@ -27,8 +27,6 @@ _DEPENDING: Final = OF_TARGETS | _OF_RANKS
 
 _RELATED: Final = frozenset({"NKI203", "NKI303"})
 """Findings about two sizes that may depend on one assumption in such a way that they differ for all of its values."""
-
-Evaluate = Callable[[Assumptions], Evaluation]
 
 
 def runs(evaluate: Evaluate) -> list[Run]:
@@ -58,14 +56,16 @@ def certain(found: list[Run], evaluate: Evaluate) -> Iterator[tuple[Evaluation, 
     """Yield the findings about operands that all runs share which evaluated their places, even and odd variants.
 
     Each comes with the first run that has it. The runs assume different values, memories too, so that a message which
-    is the same in all of them depends on none of these. Nor does it depend on the way of a test: it is the same where
-    that goes the other way and the place is evaluated all the same. A finding about two sizes may have other sizes in
-    each run where one of these is always the same multiple of the other, or larger by the same number.
+    is the same in all of them depends on none of these. Nor does it depend on the way of a test (it is the same where
+    that goes the other way and the place is evaluated all the same), nor on sizes that are equal or large by chance. A
+    finding about two sizes may have other sizes in each run where one of these is always the same multiple of the
+    other, or larger by the same number.
     """
     operations = frozenset[Operation]().union(*(run.result.operations for run in found))
     shared: dict[int, list[_Same]] = {}
     related: list[tuple[Run, _Related]] = []
     seen: set[tuple[str, Span, bool]] = set()
+    drawn: list[Run] = []
     for number, run in enumerate(found):
         for item in run.result.diagnostics:
             if item.span is None or item.outcome == "advice" or item.code in _DEPENDING:
@@ -90,10 +90,17 @@ def certain(found: list[Run], evaluate: Evaluate) -> Iterator[tuple[Evaluation, 
             left = [item for item in left if item.shows(result) is not False]
             if not left:
                 break
-        if len(tests) <= _MOST_TESTS:
+        if left and len(tests) <= _MOST_TESTS:
+            drawn = drawn or _drawn(evaluate)
+            left = [item for item in left if all(item.shows(other.result) is not False for other in drawn)]
             yield from ((run.result, item) for item in _first_faults(left))
     sure = {item.place for items in shared.values() for item in items}
-    yield from _confirmed(found, [(run, item) for run, item in related if item.place not in sure], evaluate)
+    yield from _confirmed(found, [(run, item) for run, item in related if item.place not in sure], drawn, evaluate)
+
+
+def _drawn(evaluate: Evaluate) -> list[Run]:
+    """Return runs with sizes that are independent of each other, small ones too."""
+    return [fitted(evaluate, seed, seed) for seed in range(4, 4 + _SEEDS)]
 
 
 def _first_faults(items: list[_Same]) -> Iterator[Diagnostic]:
@@ -107,12 +114,12 @@ def _first_faults(items: list[_Same]) -> Iterator[Diagnostic]:
 
 
 def _confirmed(
-    found: list[Run], related: list[tuple[Run, _Related]], evaluate: Evaluate
+    found: list[Run], related: list[tuple[Run, _Related]], drawn: list[Run], evaluate: Evaluate
 ) -> Iterator[tuple[Evaluation, Diagnostic]]:
     """Yield the findings about two sizes whose relation more runs confirm, whichever way tests go."""
     if not related or len(related) > _MOST_RELATED:
         return
-    drawn = found + [fitted(evaluate, seed, seed) for seed in range(4, 4 + _SEEDS)]
+    drawn = found + (drawn or _drawn(evaluate))
     left = [(run, item) for run, item in related if item.holds(drawn) and item.is_varied(drawn)]
     tests = list(dict.fromkeys(test for run in drawn if run.is_consistent for test in run.assumptions.ways))
     if not left or len(tests) > _MOST_TESTS // 4:

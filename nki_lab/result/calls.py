@@ -186,11 +186,13 @@ def check(
     kwargs: Mapping[str, object] | None = None,
     grid: tuple[int, ...] = (),
     target: str | Arch | None = None,
+    possible: bool = False,
 ) -> list[Diagnostic]:
     """The findings in a file, a source text or a function, of which nothing is run.
 
     `args` and `kwargs` are arguments of the function by which shapes become known: specs, arrays or constants. `grid`
-    is what it is launched on; a kernel object says it itself: `kernel[2]`.
+    is what it is launched on; a kernel object says it itself: `kernel[2]`. With `possible`, what is wrong for some
+    arguments of functions without shapes is information, with a value that shows it.
     """
     from nki_lab import query  # the evaluator is loaded by those who check
 
@@ -198,7 +200,16 @@ def check(
         arch, grid, function = function.target(target), grid or function.grid, function.function
     else:
         arch = resolve_target(target)
-    return query.check(path, source=source, function=function, args=args, kwargs=kwargs, grid=grid, target=arch)
+    return query.check(
+        path,
+        source=source,
+        function=function,
+        args=args,
+        kwargs=kwargs,
+        grid=grid,
+        target=arch,
+        possible=possible,
+    )
 
 
 def open(path: str | os.PathLike[str]) -> SavedRun:  # noqa: A001 - the contract's name

@@ -121,3 +121,70 @@ def f(x):
     nisa.memset(part, valu=0.0)
 """
     assert found(source) == [("NKI201", 4), ("NKI012", 5), ("NKI006", 6), ("NKI002", 7)]
+
+
+def all_found(source: str, *, possible: bool = False) -> list[str]:
+    """The messages of errors, and with `possible` of what is wrong for some arguments."""
+    findings = check("k.py", source=HEAD + source, possible=possible)
+    return [item.message for item in findings if item.code != "NKI121"]
+
+
+COPIED = """
+@nki.jit
+def copied(x, y):
+    R, C = x.shape
+    for r in range(R // 128):
+        tile = nl.ndarray((128, {columns}), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[nl.ds(r * 128, {rows}), {start}:{stop}])
+"""
+RIGHT = {"columns": "C", "rows": "128", "start": "0", "stop": "C"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"columns": "2 * C"},
+        {"columns": "C // 2"},
+        {"columns": "C + 1"},
+        {"columns": "C - y.shape[0] + y.shape[0] + 4"},
+        {"rows": "64"},
+        {"stop": "C + 1"},
+        {"stop": "C - 1"},
+        {"start": "1", "stop": "C + 1"},
+    ],
+)
+def test_sizes_that_differ_for_all_arguments_are_found(change: dict[str, str]) -> None:
+    assert found(COPIED.format(**RIGHT)) == []
+    assert [code for code, _ in found(COPIED.format(**RIGHT | change))] in (["NKI203"], ["NKI303"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"columns": "y.shape[1]"},
+        {"columns": "2 * y.shape[1]"},
+        {"columns": "256"},
+        {"columns": "min(C, 512)"},
+        {"columns": "C // 2 * 2"},
+        {"columns": "(C + 127) // 128 * 128"},
+        {"columns": "256", "stop": "min(C, 512)"},
+        {"columns": "8", "stop": "min(C, 512)"},
+        {"columns": "C // 2 * 2 + 1"},
+        {"stop": "2 * y.shape[0]"},
+    ],
+)
+def test_sizes_that_agree_for_some_arguments_are_no_finding(change: dict[str, str]) -> None:
+    assert found(COPIED.format(**RIGHT | change)) == []
+
+
+def test_a_relation_that_an_assert_demands_counts() -> None:
+    source = COPIED.format(**RIGHT | {"columns": "2 * y.shape[1]"})
+    assert found(source.replace("    R, C", "    assert x.shape[1] == y.shape[1]\n    R, C", 1)) != []
+    assert found(source.replace("    R, C", "    assert x.shape[1] == 2 * y.shape[1]\n    R, C", 1)) == []
+
+
+def test_what_is_wrong_for_some_arguments_is_shown_on_request_with_a_value() -> None:
+    source = COPIED.format(**RIGHT).replace("R // 128", "(R + 127) // 128")
+    assert all_found(source) == []
+    (message,) = all_found(source, possible=True)
+    assert message == "for x.shape[0] = 100: nl.ds size 128 runs outside dimension 0, which has 100 elements"
