@@ -363,12 +363,13 @@ details{margin:16px 0} summary{cursor:pointer}
 .source tr.full td.n{border-left:4px solid var(--c)} .source tr.part td.n{border-left:4px double var(--c)}
 .source tr.name td.n{border-left:4px dotted var(--c)} .source tr.skip td.n{border-left:4px solid var(--c)}
 .source tr:target{background:var(--sunk)}
-.code{width:1%} .code pre{margin:0;font:12px/1.6 ui-monospace,monospace;white-space:pre;tab-size:4}
+.source{table-layout:fixed} .source th:first-child{width:72px} .source th:last-child{width:34%}
+.code pre{margin:0;font:12px/1.6 ui-monospace,monospace;white-space:pre-wrap;overflow-wrap:anywhere;tab-size:4}
 mark{background:var(--g);color:inherit;border-bottom:2px solid var(--c);border-radius:2px}
 mark.part{border-bottom-style:double;border-bottom-width:3px} mark.name{border-bottom-style:dotted}
 mark.skip{border-bottom-style:dashed}
-.note{font-size:12px;line-height:1.6;color:var(--ink2);min-width:440px}
+.note{font-size:12px;line-height:1.6;color:var(--ink2)}
 .note code{font:12px ui-monospace,monospace;color:var(--ink)}
-@media(max-width:800px){main{padding:12px} .note{min-width:220px}}
-@media print{.scroll{overflow:visible} pre{white-space:pre-wrap}}
+@media(max-width:800px){main{padding:12px} .source{min-width:640px}}
+@media print{.scroll{overflow:visible}}
 """
