@@ -12,6 +12,7 @@ from nki_lab.isa.spec import Beta1, Instruction
 from nki_lab.kernel_runtime.beta1.blocks import split_shape
 from nki_lab.kernel_runtime.beta1.index import Index, Mask
 from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.kernel_runtime.tensor.buffer import integer_of
 
 
 def adapt(instruction: Instruction, spelling: Beta1, values: dict[str, Any]) -> None:
@@ -46,6 +47,8 @@ def _affine(index: Index, shape: tuple[int, ...]) -> dict[str, Any]:
 def _index(instruction: Instruction, name: str, value: Any) -> Index:
     if isinstance(value, Index) and value.ndim >= 2:
         return value
+    if (number := integer_of(value)) is not None:  # as nl.program_id() is, which public kernels pass
+        return Index((1, 1), (0, 0), number, (frozenset(), frozenset()))
     what = f"an index of shape {value.shape}" if isinstance(value, Index) else f"a {type(value).__name__}"
     raise coded_error(
         "NKI216",

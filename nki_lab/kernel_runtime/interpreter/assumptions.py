@@ -33,7 +33,7 @@ _PARTITIONS: Final = (128, 96, 64, 32, 16, 48)
 _LEADING: Final = (2, 3, 1, 4, 6, 5)
 _NUMBERS: Final = (2, 3, 1024, 1536, 8, 5)
 _DTYPES: Final = ("bfloat16", "float32", "float16", "int32", "uint8", "uint32")
-_SPACES: Final = ("sbuf", "psum", "hbm")
+_SPACES: Final = ("sbuf", "hbm", "psum")
 _REGIONS: Final = {"sbuf": MemoryRegion.sbuf, "psum": MemoryRegion.psum, "hbm": MemoryRegion.shared_hbm}
 _KNOWN: Final = 4096
 """Texts and uses of nodes that are kept."""
@@ -202,7 +202,7 @@ class _Maker:
     def value(self, annotation: ast.expr | None, name: str, use: Use, frame: Frame, depth: int) -> Value:
         """Return a value of the annotated type; without an annotation, of the type that its uses tell."""
         if annotation is None:
-            if use.is_nested or (use.is_tensor and use.is_number):
+            if use.is_ambiguous or (use.is_tensor and use.is_number):
                 return UNKNOWN
             return self.tensor(name, use) if use.is_tensor else self.number(name) if use.is_number else UNKNOWN
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
@@ -259,17 +259,11 @@ class _Maker:
         """Return an input tensor."""
         assumptions, rank = self.assumptions, use.rank
         variant = assumptions.variant
-        used = use.space or ("hbm" if self.kernel else "")
-        told = used or _named_space(name)
-        usual = told or _SPACES[0]
-        others = [space for space in reversed(_SPACES) if space != usual]
-        assumptions.is_open |= not used
-        fits = variant % 2 == 0 or (used and assumptions.draw is not None)
-        space = usual if fits else others[variant // 2 % len(others)]
-        sizes = [(_LEADING if dim < rank - 2 else _LAST) for dim in range(rank)]
-        if told in ("sbuf", "psum"):
-            sizes[0] = _PARTITIONS
-        shape = tuple(assumptions.number(f"{name}.{dim}", known) for dim, known in enumerate(sizes))
+        usual = use.space or _named_space(name) or ("hbm" if self.kernel else _SPACES[0])
+        others = [space for space in _SPACES if space != usual]
+        assumptions.is_open |= not use.space
+        fits = variant % 2 == 0 or (use.space and assumptions.draw is not None)
+        space = usual if fits else others[variant // 2 % 2]
         known = _DTYPES[: len(_DTYPES) if assumptions.draw is None else 2]
         dtype: DType = DTYPES[known[variant % len(known)]]
         tensor = self.builder.allocate(shape, dtype, _REGIONS[space], name=name, kind="input")

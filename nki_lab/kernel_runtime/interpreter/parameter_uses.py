@@ -27,13 +27,13 @@ _DEPTH: Final = 4
 class Use:
     """A parameter as it is used: a tensor, in the memory `space` where that is told, or a number.
 
-    One that is `is_nested` may be a list of tensors. `unpacked` is into how many names its shape is unpacked, `indexed`
-    how many dimensions are indexed.
+    An `is_ambiguous` one may be a list of tensors, or another value than its name stands for later. `unpacked` is into
+    how many names its shape is unpacked, `indexed` how many dimensions are indexed.
     """
 
     is_tensor: bool = False
     is_number: bool = False
-    is_nested: bool = False
+    is_ambiguous: bool = False
     unpacked: int = 0
     indexed: int = 2
     space: str = ""
@@ -46,7 +46,7 @@ class Use:
         """Enter how a called function uses the same value."""
         self.is_tensor |= other.is_tensor
         self.is_number |= other.is_number
-        self.is_nested |= other.is_nested
+        self.is_ambiguous |= other.is_ambiguous
         self.unpacked = self.unpacked or other.unpacked
         self.indexed = max(self.indexed, other.indexed)
         self.space = self.space or other.space
@@ -127,8 +127,12 @@ def _read(node: FunctionNode | ast.Lambda) -> _Text:
                 uses[name].indexed = max(uses[name].indexed, number + 1 if number >= 0 else -number)
             case ast.Attribute(value=ast.Name(name), attr=attribute) if name in uses:
                 uses[name].is_tensor |= attribute in _ATTRIBUTES
+            case ast.Assign(targets=[ast.Name(name)], value=value) if name in uses and not _mentions(value, name):
+                uses[name].is_ambiguous = True
+            case ast.For(target=ast.Name(name)) if name in uses:
+                uses[name].is_ambiguous = True
             case ast.Subscript(value=ast.Subscript(value=ast.Name(name))) if name in uses:
-                uses[name].is_nested = True
+                uses[name].is_ambiguous = True
             case ast.Subscript(value=ast.Name(name), slice=key) if name in uses:
                 uses[name].is_tensor |= isinstance(key, ast.Tuple)
                 if isinstance(key, ast.Tuple) and not any(_is_ellipsis(part) for part in key.elts):
@@ -157,6 +161,10 @@ def tensor_parameters(node: FunctionNode) -> dict[str, int]:
         if named or (arg.annotation is None and use.is_tensor):
             found[arg.arg] = use.rank
     return found
+
+
+def _mentions(value: ast.expr, name: str) -> bool:
+    return any(isinstance(item, ast.Name) and item.id == name for item in ast.walk(value))
 
 
 def _values(node: ast.Call) -> list[ast.expr]:

@@ -236,7 +236,6 @@ def test_an_ignored_keyword_is_an_advice(execute: Any) -> None:
         (lambda t: nisa.tensor_tensor(t, t[:, 0:3], np.add), "NKI203", AssertionError),
         (lambda t: nisa.dma_copy(dst=t, src=t, dst_rmw_op=np.multiply), "NKI215", AssertionError),
         (lambda t: nisa.iota(nl.arange(5), dtype=nl.int32), "NKI216", AssertionError),
-        (lambda t: nisa.iota(5, dtype=nl.int32), "NKI216", AssertionError),
         (lambda t: nisa.activation(nl.exp, t, mask=3.0), "NKI012", ValueError),
         (lambda t: nisa.nc_matmul(t, nl.ndarray((8, 600), nl.float32)), "NKI213", AssertionError),
     ],
