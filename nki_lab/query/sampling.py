@@ -141,7 +141,7 @@ class _Shown:
         self.place = place
 
     def _is_of_one_memory(self, found: list[Run]) -> bool:
-        """Return whether only runs have the finding that assume the likely memories of tensors, where these are assumed."""
+        """Return whether only runs have the finding that assume the likely memories, where memories are assumed."""
         return any(run.assumptions.is_open for run in found) and not any(
             run.assumptions.variant % 4 == 1 and self.shows(run.result) for run in found
         )

@@ -91,8 +91,8 @@ class Assumptions:
     `ways` are those of the tests that may depend on what is assumed, by text, `answers` those that are given. In a
     `settled` run no test is turned.
 
-    `is_open` says that the memory of some tensor is assumed, by the variant: SBUF in even ones, HBM in 1 and 5,
-    PSUM in 3. `draw` makes the value of a symbol, given whether that is a number. Where the function refuses what
+    `is_open` says that the memory of some tensor is assumed, by the variant: the likely one in even ones,
+    another in 1 and 5. `draw` makes the value of a symbol, given whether that is a number. Where the function refuses what
     is assumed (an assert, a raise), that is counted in `refused`, what it demands instead in `demands`; it goes on
     all the same.
     """
@@ -264,6 +264,10 @@ class _Maker:
         assumptions.is_open |= not use.space
         fits = variant % 2 == 0 or (use.space and assumptions.draw is not None)
         space = usual if fits else others[variant // 2 % 2]
+        sizes = [(_LEADING if dim < rank - 2 else _LAST) for dim in range(rank)]
+        if usual in ("sbuf", "psum") and (use.space or _named_space(name)):
+            sizes[0] = _PARTITIONS
+        shape = tuple(assumptions.number(f"{name}.{dim}", known) for dim, known in enumerate(sizes))
         known = _DTYPES[: len(_DTYPES) if assumptions.draw is None else 2]
         dtype: DType = DTYPES[known[variant % len(known)]]
         tensor = self.builder.allocate(shape, dtype, _REGIONS[space], name=name, kind="input")
