@@ -152,7 +152,10 @@ class _Draw:
 
 
 UNUSUAL: Final = 14
-"""Seeds of unusual values; from 9 on each symbol has a sort of its own."""
+"""Seeds of unusual values; from 9 on each symbol has a sort of its own.
+
+In those from `UNUSUAL` on all sizes are one number of the text: loops run once, and comparisons hold.
+"""
 
 
 class _Unusual(_Draw):
@@ -161,9 +164,12 @@ class _Unusual(_Draw):
     def __init__(self, variant: int, seed: int, literals: Sequence[int]) -> None:
         super().__init__(variant, seed)
         near = {number + step for number in literals for step in (-1, 0, 1)} | {number * 2 for number in literals}
+        self.exact = [number for number in literals if 4 < number <= _LARGEST] or [128]
         self.literals = sorted(number for number in near if 0 < number <= _LARGEST) or [1]
 
     def __call__(self, symbol: str, is_number: bool) -> int:
+        if self.seed >= UNUSUAL:
+            return 1 if is_number else self.exact[(self.seed - UNUSUAL) % len(self.exact)]
         choice = random.Random(f"unusual {self.seed} {symbol}")
         sort = self.seed if self.seed < 9 else choice.randrange(9)
         if sort == 0:

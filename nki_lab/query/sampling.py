@@ -87,7 +87,7 @@ def certain(
                 related.append((run, candidate))
     if not shared and not related:
         return
-    unusual = [fitted(evaluate, seed, seed, literals=literals) for seed in range(UNUSUAL)]
+    unusual = [fitted(evaluate, seed, seed, literals=literals) for seed in range(UNUSUAL + _EXACT)]
     for number, items in shared.items():
         run, left = found[number], [item for item in items if item.survives(found, unusual)]
         tests = list(run.assumptions.ways)
@@ -249,6 +249,8 @@ _SEEDS: Final = 8
 """Runs with other values that confirm a relation of sizes."""
 _EVIDENCE: Final = 4
 """Runs that have to show a relation."""
+_EXACT: Final = 8
+"""Numbers of the text, of each of which a run makes all sizes."""
 _MOST_RELATED: Final = 16
 """Findings of one function that are confirmed in this way; of more none is."""
 _MOST_TESTS: Final = 64

@@ -177,6 +177,21 @@ def kernel(x):
     assert found(source) == []
 
 
+def test_loops_that_may_run_once_have_no_fault_of_a_later_iteration() -> None:
+    source = """
+@nki.jit
+def kernel(x):
+    K, N = x.shape
+    result = nl.ndarray((K, N), dtype=nl.float32, buffer=nl.shared_hbm)
+    for k in range(K // 128):
+        tile = nl.ndarray((128, N), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.memset(tile, value=0.0)
+        nisa.dma_copy(dst=result[k * 129 : (k + 1) * 128, :], src=tile)
+    return result
+"""
+    assert found(source) == []
+
+
 def test_tests_of_names_in_capitals_are_turned() -> None:
     source = """
 def kernel(x):

@@ -145,6 +145,8 @@ def main(given: Sequence[str] | None = None) -> int:
     start = time.perf_counter()
     for number in range(options.seed, options.seed + options.kernels):
         judged = judge(number, options.draws, options.search)
+        if number % 100 == 99:
+            print(f"{number + 1} kernels, {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
         seeded = "with a fault" if judged.kernel.fault else "without a fault"
         counts[f"kernels {seeded}"] += 1
         counts[f"kernels {seeded} that ended well at least once"] += judged.ended > 0
