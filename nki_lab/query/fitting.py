@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from nki_lab.diagnostic import Span
@@ -45,13 +45,20 @@ class Run(NamedTuple):
         )
 
 
-def fitted(evaluate: Evaluate, variant: int, seed: int, answers: Mapping[str, bool] | None = None) -> Run:
+def fitted(
+    evaluate: Evaluate,
+    variant: int,
+    seed: int,
+    answers: Mapping[str, bool] | None = None,
+    literals: Sequence[int] | None = None,
+) -> Run:
     """Return an evaluation with values that a function and its instructions ask for, as far as these can be found.
 
     Values are drawn for a `seed`, independent of each other, and then changed where a size is found wrong: equal values
-    can be told apart, so that a size in a finding shows its symbol.
+    can be told apart, so that a size in a finding shows its symbol. With `literals`, the numbers of the text, values
+    are unusual ones: very small and very large, odd, or one of these numbers.
     """
-    draw = _Draw(variant, seed)
+    draw = _Draw(variant, seed) if literals is None else _Unusual(variant, seed, literals)
     values: dict[str, int] = {}
     demanded: set[str] = set()
     tried: dict[str, tuple[_Place, int]] = {}
@@ -147,3 +154,41 @@ class _Draw:
         choice = random.Random(f"{self.seed} {limit}")
         parts = (limit, limit // 2, limit // 4) if not self.odd else (limit * 3 // 4, limit * 3 // 8, limit * 3 // 16)
         return max(1, parts[choice.randrange(3)] if self.seed > 3 else parts[0])
+
+
+UNUSUAL: Final = 14
+"""Seeds of unusual values; from 9 on each symbol has a sort of its own.
+
+In those from `UNUSUAL` on all sizes are one number of the text: loops run once, and comparisons hold.
+"""
+
+
+class _Unusual(_Draw):
+    """Draws values that rounding, `min` and `max`, and comparisons with numbers of the text treat otherwise."""
+
+    def __init__(self, variant: int, seed: int, literals: Sequence[int]) -> None:
+        super().__init__(variant, seed)
+        near = {number + step for number in literals for step in (-1, 0, 1)} | {number * 2 for number in literals}
+        self.exact = [number for number in literals if 4 < number <= _LARGEST] or [128]
+        self.literals = sorted(number for number in near if 0 < number <= _LARGEST) or [1]
+
+    def __call__(self, symbol: str, is_number: bool) -> int:
+        if self.seed >= UNUSUAL:
+            return 1 if is_number else self.exact[(self.seed - UNUSUAL) % len(self.exact)]
+        choice = random.Random(f"unusual {self.seed} {symbol}")
+        sort = self.seed if self.seed < 9 else choice.randrange(9)
+        if sort == 0:
+            return 1 if is_number else choice.randint(1, 8)
+        if sort == 1:
+            return 2 * choice.randint(4, 31) + 1
+        if sort == 2:
+            return 1 << choice.randint(0, 6)
+        if sort == 3:
+            return 2 * choice.randint(64, 1000) + 1
+        if sort == 4:
+            return 4096 * choice.randint(1, 3)
+        if sort == 5:
+            return 2 * choice.randint(2048, 8000) + 1
+        if sort == 6:
+            return 128 * choice.randrange(1, 8, 2)
+        return choice.choice(self.literals)

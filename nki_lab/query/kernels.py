@@ -57,6 +57,7 @@ from nki_lab.query.witnesses import possible
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts, facts_of
 from nki_lab.source.kernel_code import Dialect
+from nki_lab.source.trees import numbers_in
 
 V = TypeVar("V")
 
@@ -321,13 +322,16 @@ class _ModuleEvaluation:
 
             sampled = sampling.runs(once)
             results = [run.result for run in sampled]
-            findings = [_reached(file, result, item) for result, item in sampling.certain(sampled, once)]
+            depends = _outermost({name}.union(*(item.called for item in results)))
+            numbers = numbers_in(part.module.function(item) for item in depends)
+            certain = sampling.certain(sampled, once, numbers)
+            findings = [_reached(file, result, item) for result, item in certain]
             if request.possible:
                 findings += [_reached(file, result, item) for result, item in possible(sampled, once)]
             found = KernelEvaluation(
                 findings=tuple(findings),
                 variables=_first(item.types for item in results[:1]),
-                depends=_outermost({name}.union(*(item.called for item in results))),
+                depends=depends,
                 reads={place: stamp for item in results for place, stamp in item.reads.items()},
                 reach=joined(reach_of(item, assumed=True) for item in results),
                 unentered=_obstacle(results),

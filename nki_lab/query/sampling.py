@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import gcd
@@ -12,7 +12,7 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related, Span
 from nki_lab.kernel_runtime.interpreter import VARIANTS, Assumptions, Evaluation
-from nki_lab.query.fitting import Evaluate, Run, fitted
+from nki_lab.query.fitting import UNUSUAL, Evaluate, Run, fitted
 from nki_lab.query.reach import Operation
 
 STEPS: Final = 50_000
@@ -52,14 +52,17 @@ def runs(evaluate: Evaluate) -> list[Run]:
     return found
 
 
-def certain(found: list[Run], evaluate: Evaluate) -> Iterator[tuple[Evaluation, Diagnostic]]:
+def certain(
+    found: list[Run], evaluate: Evaluate, literals: Sequence[int] = ()
+) -> Iterator[tuple[Evaluation, Diagnostic]]:
     """Yield the findings about operands that all runs share which evaluated their places, even and odd variants.
 
     Each comes with the first run that has it. The runs assume different values, memories too, so that a message which
     is the same in all of them depends on none of these. Nor does it depend on the way of a test (it is the same where
     that goes the other way and the place is evaluated all the same), nor on sizes that are equal or large by chance. A
     finding about two sizes may have other sizes in each run where one of these is always the same multiple of the
-    other, or larger by the same number.
+    other, or larger by the same number. Unusual sizes, among them those around the numbers of the text (`literals`),
+    refute none of them.
     """
     operations = frozenset[Operation]().union(*(run.result.operations for run in found))
     shared: dict[int, list[_Same]] = {}
@@ -82,10 +85,13 @@ def certain(found: list[Run], evaluate: Evaluate) -> Iterator[tuple[Evaluation, 
                     continue
             if fits and (candidate := _Related(item, place)).holds(found):
                 related.append((run, candidate))
+    if not shared and not related:
+        return
+    unusual = [fitted(evaluate, seed, seed, literals=literals) for seed in range(UNUSUAL + _EXACT)]
     for number, items in shared.items():
-        run, left = found[number], items
+        run, left = found[number], [item for item in items if item.survives(found, unusual)]
         tests = list(run.assumptions.ways)
-        for test in tests if len(tests) <= _MOST_TESTS else ():
+        for test in tests if left and len(tests) <= _MOST_TESTS else ():
             result = evaluate(run.assumptions.but(test))
             left = [item for item in left if item.shows(result) is not False]
             if not left:
@@ -95,7 +101,8 @@ def certain(found: list[Run], evaluate: Evaluate) -> Iterator[tuple[Evaluation, 
             left = [item for item in left if all(item.shows(other.result) is not False for other in drawn)]
             yield from ((run.result, item) for item in _first_faults(left))
     sure = {item.place for items in shared.values() for item in items}
-    yield from _confirmed(found, [(run, item) for run, item in related if item.place not in sure], drawn, evaluate)
+    left_over = [(run, item) for run, item in related if item.place not in sure and item.survives(found, unusual)]
+    yield from _confirmed(found, left_over, drawn, evaluate)
 
 
 def _drawn(evaluate: Evaluate) -> list[Run]:
@@ -157,6 +164,20 @@ class _Shown:
             return True
         return None if not here and self.place not in result.evaluated else False
 
+    def survives(self, found: list[Run], unusual: list[Run]) -> bool:
+        """Return whether no consistent run with unusual values lacks the finding although all is right at its place."""
+        return not any(run.is_consistent and self._is_refuted(run.result) for run in unusual)
+
+    def _is_refuted(self, result: Evaluation) -> bool:
+        """Return whether a run evaluates the place without a fault, or finds the same with other words."""
+        if self.shows(result) is not False:
+            return False
+        mine = (self.finding.code, self.finding.span, self.finding.operand)
+        faults = [item for item in result.diagnostics if item.span is not None and item.severity == "error"]
+        if any((item.code, item.span, item.operand) == mine for item in faults):
+            return True
+        return not any(item.span and _operation_at(item.span, result.operations) == self.place for item in faults)
+
 
 class _Same(_Shown):
     """A finding in the same words."""
@@ -187,6 +208,10 @@ class _Related(_Shown):
         if len(pairs) < 2 or self._is_of_one_memory(found):
             return False
         return self._is_wrong_always([pair for _, pair in pairs])
+
+    def survives(self, found: list[Run], unusual: list[Run]) -> bool:
+        pairs = [pair for _, pair in self.pairs(found + unusual)]
+        return super().survives(found, unusual) and self._is_wrong_always(pairs)
 
     def pairs(self, found: list[Run]) -> list[tuple[Run, tuple[int, int]]]:
         """Return the sizes in the consistent runs that have the finding."""
@@ -231,6 +256,8 @@ _SEEDS: Final = 8
 """Runs with other values that confirm a relation of sizes."""
 _EVIDENCE: Final = 4
 """Runs that have to show a relation."""
+_EXACT: Final = 8
+"""Numbers of the text, of each of which a run makes all sizes."""
 _MOST_RELATED: Final = 16
 """Findings of one function that are confirmed in this way; of more none is."""
 _MOST_TESTS: Final = 64

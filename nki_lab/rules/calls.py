@@ -23,9 +23,12 @@ _TENSORS: Final = frozenset({
 @syntax_rule("NKI005", dialects=("current", "beta1"), on_host=True)
 def check_outside(facts: SyntaxFacts) -> Findings:
     """Yield one finding for each such call that runs when the module is loaded. What functions do depends on who calls
-    them, and a fault of an import guard is its own affair.
+    them, and a fault of an import guard is its own affair. Below lines that could not be read, which may have been the
+    head of a function, nothing is said.
     """
     for node in _calls(facts):
+        if facts.parsed.is_torn(node.lineno):
+            continue
         home, _, name = facts.imported(node.func).rpartition(".")
         package, _, part = home.rpartition(".")
         if package in _MODULES and ((part == "isa" and name in TABLE) or (part == "language" and name in _TENSORS)):

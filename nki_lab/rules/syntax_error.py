@@ -18,7 +18,10 @@ _compiled: WeakSet[ast.stmt] = WeakSet()
 
 @syntax_rule("NKI101", dialects=("current", "beta1"))
 def check(facts: SyntaxFacts) -> Findings:
-    """Yield the mistake that keeps the whole module, host code too, from compiling. Nothing is executed."""
+    """Yield the mistake that keeps the whole module, host code too, from compiling. Nothing is executed.
+
+    Below lines that could not be read it is taken for their consequence.
+    """
     body = facts.tree.body
     fresh = [node for node in body if node not in _compiled]
     part = body if any(isinstance(node, ast.Global) for node in body) else fresh
@@ -31,7 +34,9 @@ def check(facts: SyntaxFacts) -> Findings:
                 _refuse_deep_comprehensions(part)
             compile(ast.Module(body=part, type_ignores=[]), facts.file, "exec", flags=flags, dont_inherit=True)
     except PARSER_FAILURES as failure:
-        yield unparsable(failure, facts.file, facts.lines, in_bytes=True)
+        fault = unparsable(failure, facts.file, facts.lines, in_bytes=True)
+        if not facts.parsed.is_torn(fault.line):
+            yield fault
     else:
         _compiled.update(fresh)
 

@@ -72,6 +72,11 @@ class ModuleSource:
         """Return the module of a text; raises `PARSER_FAILURES`."""
         return parsed(text, file)
 
+    def is_torn(self, line: int) -> bool:
+        """Return whether lines above this one, of its cell, are unread: what stands here may belong to them."""
+        start = max((cell.start for cell in self.cells if cell.start < line), default=0)
+        return any(start < other < line for other in self.unread)
+
     @property
     def name(self) -> str:
         """Return the name that the file gives the module."""

@@ -62,6 +62,10 @@ class Scope:
                 return hops
         return None
 
+    def reads_local(self, node: ast.expr) -> bool:
+        """Return whether an expression reads a name that a function or comprehension binds."""
+        return any(isinstance(item, ast.Name) and self.place(item.id) is not None for item in ast.walk(node))
+
     def _collect(self) -> None:
         body, self._body = self._body or (), None
         for node in inner_nodes(body):

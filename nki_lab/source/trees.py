@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -98,3 +98,9 @@ def extent(node: ast.AST) -> Extent:
 
 _MIXED: Final = frozenset({"names", "keys", "kw_defaults", "kwd_attrs"})
 """Lists that may hold something else than nodes: names of `global`, the missing keys of `**` in a dictionary."""
+
+
+def numbers_in(nodes: Iterable[ast.AST | None]) -> list[int]:
+    """Return the whole numbers that trees have as literals, each once, in order."""
+    found = (item for node in nodes if node is not None for item in ast.walk(node))
+    return sorted({item.value for item in found if isinstance(item, ast.Constant) and type(item.value) is int})

@@ -188,3 +188,82 @@ def test_what_is_wrong_for_some_arguments_is_shown_on_request_with_a_value() -> 
     assert all_found(source) == []
     (message,) = all_found(source, possible=True)
     assert message == "for x.shape[0] = 100: nl.ds size 128 runs outside dimension 0, which has 100 elements"
+
+
+def copying(source: str, result: str, test: str = "") -> str:
+    """A kernel that copies one tile to another, of these shapes."""
+    return f"""
+@nki.jit
+def kernel(x, n: int):
+    P, N = x.shape
+    {test}
+    source = nl.ndarray({source}, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.memset(source, value=0.0)
+    result = nl.ndarray({result}, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=result, src=source)
+    return result
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "result"),
+    [
+        ("(128, min(N, 32))", "(128, 16)"),  # right for N = 16
+        ("(128, 128 + N // 4096)", "(128, 129)"),  # for 4096
+        ("(128, 128 + max(0, N - 4096))", "(128, 256)"),  # for 4224
+        ("(128, N)", "(128, N + 128 - N // 4096 * 128)"),
+        ("(128, 128 * (1 + (N == 16)))", "(128, 256)"),
+        ("(128, 256 if N == 7 else 128)", "(128, 256)"),
+        ("(128, 64 * min(n, 2))", "(128, 64)"),  # for n = 1
+        ("(128, (N + 1) // 2)", "(128, N // 2 + 1)"),  # for even ones
+        ("(128, N // 2)", "(128, (N - 1) // 2)"),  # for odd ones
+        ("(128, 128 + N % 2 * (N > 200))", "(128, 129)"),
+        ("(128, n * n)", "(128, 2 * n)"),  # for n = 2
+    ],
+)
+def test_sizes_that_are_right_for_some_values_are_no_fault(source: str, result: str) -> None:
+    assert found(copying(source, result)) == []
+
+
+def test_sizes_that_are_right_for_no_value_are_a_fault() -> None:
+    assert found(copying("(128, N)", "(128, 2 * N)")) == [("NKI203", 9)]
+    assert found(copying("(128, N)", "(128, N + 1)")) == [("NKI203", 9)]
+    assert found(copying("(128, N)", "(128, 2 * N)", "assert N % 128 == 0")) == [("NKI203", 9)]
+    assert found(copying("(128, len(x.shape))", "(128, 3)")) == [("NKI203", 9)]
+
+
+def test_loops_that_small_sizes_do_not_run_to_the_end_are_no_fault() -> None:
+    source = """
+@nki.jit
+def kernel(x):
+    tile = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    for i in range(x.shape[1] // 4):
+        nisa.memset(tile[:, i * 128 : i * 128 + 128], value=0.0)
+    return tile
+"""
+    assert found(source) == []
+
+
+def test_loops_that_may_run_once_have_no_fault_of_a_later_iteration() -> None:
+    source = """
+@nki.jit
+def kernel(x):
+    K, N = x.shape
+    result = nl.ndarray((K, N), dtype=nl.float32, buffer=nl.shared_hbm)
+    for k in range(K // 128):
+        tile = nl.ndarray((128, N), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.memset(tile, value=0.0)
+        nisa.dma_copy(dst=result[k * 129 : (k + 1) * 128, :], src=tile)
+    return result
+"""
+    assert found(source) == []
+
+
+def test_tests_of_names_in_capitals_are_turned() -> None:
+    source = """
+def kernel(x):
+    N = x.shape[1]
+    space = nl.psum if N > 5000 and N % 7 == 3 else nl.sbuf
+    nisa.nc_matmul(made(space), made(nl.sbuf)[:, 0:128], made(nl.sbuf))
+"""
+    assert found(source) == []

@@ -91,8 +91,8 @@ class Assumptions:
     `ways` are those of the tests that may depend on what is assumed, by text, `answers` those that are given. In a
     `settled` run no test is turned.
 
-    `is_open` says that the memory of some tensor is assumed, by the variant: the likely one in even ones,
-    another in 1 and 5. `draw` makes the value of a symbol, given whether that is a number. Where the function refuses what
+    `is_open` says that the memory of some tensor is assumed, by the variant: the likely one in even ones, another
+    in 1 and 5. `draw` makes the value of a symbol, given whether that is a number. Where the function refuses what
     is assumed (an assert, a raise), that is counted in `refused`, what it demands instead in `demands`; it goes on
     all the same.
     """
@@ -130,7 +130,7 @@ class Assumptions:
         if self.compared is not None:
             self.demands += _demanded(*self.compared)
 
-    def choose(self, test: ast.expr, answer: bool | None) -> bool:
+    def choose(self, test: ast.expr, answer: bool | None, *, local: bool) -> bool:
         """Return the way that a test goes; `answer` is its value, None where that is unknown."""
         text = _text(test)
         way = self.answers.get(text)
@@ -139,25 +139,16 @@ class Assumptions:
             way = not odd if answer is None else answer
             taken = self.taken.setdefault(test, set())
             if not self.settled and (way, odd) in taken and (not way, odd) not in taken:
-                way = way if answer is not None and not _is_local(test) else not way
+                way = way if answer is not None and not local else not way
             if answer is None or way is not answer:
                 self.answers[text] = way
             taken.add((way, odd))
-        if answer is None or _is_local(test):
+        if answer is None or local:
             self.ways.setdefault(text, way)
         return way
 
 
 _text = lru_cache(_KNOWN)(ast.unparse)
-
-
-@lru_cache(_KNOWN)
-def _is_local(test: ast.expr) -> bool:
-    """Return whether a test may depend on arguments: it names something in lower case that is not called."""
-    called = {id(item.func) for item in ast.walk(test) if isinstance(item, ast.Call)}
-    return any(
-        isinstance(item, ast.Name) and id(item) not in called and not item.id.isupper() for item in ast.walk(test)
-    )
 
 
 def assumed_arguments(

@@ -86,10 +86,10 @@ def _inverted(test: Expression) -> Expression:
 
 def _choice(test: ast.expr, owner: ast.AST, scope: Scope, taken: Expression, other: Expression) -> Expression:
     """Return the function that evaluates one of two parts by a test."""
-    value = compile_condition(test, owner, scope)
+    value, local = compile_condition(test, owner, scope), scope.reads_local(test)
 
     def run(frame: Frame) -> Value:
-        answer = frame.interpreter.decided(value(frame), test)
+        answer = frame.interpreter.decided(value(frame), test, local=local)
         return UNKNOWN if answer is UNKNOWN else taken(frame) if answer else other(frame)
 
     return run

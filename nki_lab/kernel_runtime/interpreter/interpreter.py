@@ -56,8 +56,11 @@ class Assumed(Protocol):
 
     compared: tuple[type[ast.cmpop], Value, Value, Value] | None
 
-    def choose(self, test: ast.expr, answer: bool | None) -> bool:
-        """Return the way that a test goes; `answer` is its value, None where that is unknown."""
+    def choose(self, test: ast.expr, answer: bool | None, *, local: bool) -> bool:
+        """Return the way that a test goes; `answer` is its value, None where that is unknown.
+
+        One that is not `local` reads no names of functions: it depends on nothing that is assumed.
+        """
         ...
 
     def refuse(self) -> None:
@@ -283,10 +286,10 @@ class Interpreter:
             self.guards = 0
             return UNKNOWN
 
-    def decided(self, answer: Value, test: ast.expr) -> Value:
+    def decided(self, answer: Value, test: ast.expr, *, local: bool) -> Value:
         """Return the way that a test goes, as the assumptions decide it where there are some."""
         assumed = self.assumptions
-        return answer if assumed is None else assumed.choose(test, None if answer is UNKNOWN else answer)
+        return answer if assumed is None else assumed.choose(test, None if answer is UNKNOWN else answer, local=local)
 
     @contextmanager
     def refusing(self) -> Iterator[None]:

@@ -166,12 +166,12 @@ def _changed(frame: Frame, node: ast.AugAssign, kind: type[ast.operator], old: V
 
 @compiles(ast.If)
 def _if(node: ast.If, scope: Scope) -> Statement:
-    test = compile_condition(node.test, node, scope)
+    test, local = compile_condition(node.test, node, scope), scope.reads_local(node.test)
     body, orelse = compile_block(node.body, scope), compile_block(node.orelse, scope)
     skip = compile_skip([*node.body, *node.orelse], scope)
 
     def run(frame: Frame) -> Signal:
-        answer = frame.interpreter.decided(test(frame), node.test)
+        answer = frame.interpreter.decided(test(frame), node.test, local=local)
         if answer is UNKNOWN:
             return skip(frame, node.test, "the condition is not known here: neither branch is evaluated")
         return body(frame) if answer else orelse(frame)
