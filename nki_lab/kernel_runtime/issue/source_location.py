@@ -60,9 +60,20 @@ def origin(program: Program, buffer: Buffer, text: str) -> list[Related]:
     return [Related(text, span)] if span is not None else []
 
 
-def title(buffer: Buffer) -> str:
-    """Return a tensor's name in messages: the user's, else its shape and dtype."""
-    return f"{buffer.name!r}" if buffer.name else f"a {buffer.shape} {buffer.dtype.name} tensor"
+def title(program: Program, buffer: Buffer) -> str:
+    """Return a tensor's name in messages.
+
+    That is the name it was given, else the one that its allocation is assigned to, else its shape and dtype.
+    """
+    name = buffer.name or _assigned(program, buffer.site)
+    return f"{name!r}" if name else f"a {buffer.shape} {buffer.dtype.name} tensor"
+
+
+def _assigned(program: Program, site: int) -> str:
+    """Return the name that the call at a numbered site is assigned to; "" where that is none."""
+    found = program.sites[site] if site >= 0 else None
+    module = module_at(found.file) if found is not None and found.file else None
+    return "" if found is None or module is None else module.assigned.get(_extent(found), "")
 
 
 _ours: dict[int, tuple[bool, CodeType]] = {}  # by id, since hashing code takes longer than all the rest; kept alive
