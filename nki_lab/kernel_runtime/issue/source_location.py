@@ -158,10 +158,38 @@ def placed(diagnostic: Diagnostic, site: Site) -> Diagnostic:
 def placed_in(diagnostic: Diagnostic, call: ast.Call, span: Callable[[ast.expr | None], Span]) -> Diagnostic:
     """Return the diagnostic with the span of its operand's expression in `call`; `span(None)` is that of the call."""
     found = argument_of(call, diagnostic.operand, _parameters(call, diagnostic)) if diagnostic.operand else None
+    if diagnostic.code == "NKI002" and (keyword := _keyword(call, diagnostic.operand)) is not None:
+        found = keyword
     note = diagnostic.note
     if isinstance(found, (ast.Name, ast.Attribute)) and note.startswith(f"{diagnostic.operand}: "):
         note = f"{ast.unparse(found)}: {note.removeprefix(f'{diagnostic.operand}: ')}"
     return replace(diagnostic, span=span(found), note=note)
+
+
+def _keyword(call: ast.Call, name: str) -> ast.Name | None:
+    """Return the keyword of an argument itself, `scr` of `scr=x`, as an expression in its place; None without one."""
+    for item in call.keywords:
+        if item.arg == name:
+            end = item.col_offset + len(name.encode())
+            place = {"lineno": item.lineno, "end_lineno": item.lineno, "end_col_offset": end}
+            return ast.Name(name, ctx=ast.Load(), col_offset=item.col_offset, **place)
+    return None
+
+
+def of_allocation(item: Diagnostic, name: str, use: Span | None) -> Diagnostic:
+    """Return a finding about all of a tensor that is used, as one about its shape where it is allocated.
+
+    `item` is about too many partitions (NKI204), and is without a place as yet.
+    """
+    partitions, most = item.measured or (0, 0)
+    instruction = item.message.partition(":")[0]
+    return replace(
+        item,
+        message=f"{name} has {partitions} partitions, the memory has {most}",
+        operand="shape",
+        note="",
+        related=(*item.related, Related(f"{instruction} uses all of it as {item.operand}", use)),
+    )
 
 
 def _span(site: Site, found: ast.expr | None) -> Span:
