@@ -14,6 +14,7 @@ from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.ir import Program, Site
 from nki_lab.kernel_runtime.tensor import Buffer
+from nki_lab.source.checks import FailedCheck
 from nki_lab.source.module import argument_of, module_at
 from nki_lab.source.trees import Extent, extent
 
@@ -189,6 +190,16 @@ def of_allocation(item: Diagnostic, name: str, use: Span | None) -> Diagnostic:
         operand="shape",
         note="",
         related=(*item.related, Related(f"{instruction} uses all of it as {item.operand}", use)),
+    )
+
+
+def handed_over(item: Diagnostic, raised: Span, file: str, check: FailedCheck) -> Diagnostic:
+    """Return a finding that a checking function raised, as one about the condition in the call of it, in `file`."""
+    return replace(
+        item,
+        span=Span.from_bytes(file, *check.place),
+        limit=check.text,
+        related=(Related("it is raised here", raised), *item.related),
     )
 
 
