@@ -121,7 +121,7 @@ FAULTS: list[tuple[Any, tuple[Any, ...], str, str, str, str, type[Exception]]] =
     (crossing_a_bank, (), "trn2", "NKI214", "acc[:, 256:768]", "1024..3072", AssertionError),
     (off_a_bank, (), "trn2", "NKI306", "", "1000", AssertionError),
     (misspelled, (), "trn2", "NKI102", "aa", "'aa'", NameError),
-    (wrong_keyword, (), "trn2", "NKI002", "0.0", "values", TypeError),
+    (wrong_keyword, (), "trn2", "NKI002", "values", "values", TypeError),
     (missing_argument, (), "trn2", "NKI003", "", "data2", TypeError),
     (out_of_bounds, (), "trn2", "NKI303", "x[:, 0:513]", "513", IndexError),
     (own_assert, (), "trn2", "NKI007", "", "rows are 128", AssertionError),

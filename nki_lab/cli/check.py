@@ -113,11 +113,16 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def _once(found: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return findings, each code once at a place: several kernels may call a helper, whose own file is checked too."""
+    """Return findings, each code once at a place: several kernels may call a helper, whose own file is checked too.
+
+    The arguments of a call are told once.
+    """
+    from nki_lab.query.messages import shapes_once
+
     first: dict[object, Diagnostic] = {}
     for item in found:
         first.setdefault((item.code, item.span or item.message), item)
-    return list(first.values())
+    return list(shapes_once(first.values()))
 
 
 def target_of(given: str | None) -> str | None:
@@ -214,6 +219,12 @@ def _print(
     fixed = [report.fixed for report in reports if report.fixed]
     if fixed:
         print(f"{sum(fixed)} mended in {_files(len(fixed))}", file=others)
+    left = [item for report in reports for item in report.left]
+    if left:
+        print(f"left: {len(left)} {'fix' if len(left) == 1 else 'fixes'} that would bring an error along", file=others)
+    for item, error in left:
+        place = f"{item.file}:{item.line}:{item.column}"
+        print(f"  {place}: {item.code}: {error.code} {error.message} (line {error.line})", file=others)
     if counting and kind != "json":
         print(f"\n{as_table(calls)}" if kind == "text" else as_table(calls), file=others)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, diagnose
-from nki_lab.kernel_runtime.footprint import Rect, WrittenPart, rect_of, share_bytes
+from nki_lab.kernel_runtime.footprint import Rect, WrittenPart, elements_of, rect_of, share_bytes
 from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.issue.source_location import finding_at, origin, placed, title
 from nki_lab.kernel_runtime.path import loop_findings
@@ -256,17 +256,20 @@ class Tracker:
 
     def _uninitialised(self, index: int, view: View, operand: str, region: WrittenPart | None) -> None:
         self.suspects.add(view.buffer.id)
-        part = f"{operand} {tuple(view.type.shape)} of {_title(view.buffer)}"
+        part = f"{operand} {tuple(view.type.shape)} of {self._title(view.buffer)}"
         limit = "memory is undefined until an instruction writes it"
         if region is not None and region.touches(view):
-            mask = region.mask(view)
-            message = f"{mask.size - int(np.count_nonzero(mask))} element(s) of {part} are read before they are written"
+            missing = ~region.mask(view)
+            count = int(np.count_nonzero(missing))
+            are = "element is read before it is" if count == 1 else "elements are read before they are"
+            rows = "partition" if view.buffer.on_chip else "row"
+            message = f"{part}: {count} of its {missing.size} {are} written: {elements_of(missing, rows)}"
             remedy = "initialise the whole tile, or read only the part that is written"
             self._report("NKI302", index, view, operand, message, limit, remedy)
         elif ("NKI301", self.program.op_site[index]) in self._reported:
             return
         elif (other := self._other_name(view.buffer)) is not None:
-            message = f"{part} is read, and only {_title(other)} in the same memory is written"
+            message = f"{part} is read, and only {self._title(other)} in the same memory is written"
             limit = "tensors placed over each other are the same memory"
             remedy = "read that tensor, with .view and .reshape as another one"
             self._report("NKI302", index, view, operand, message, limit, remedy)
@@ -292,6 +295,9 @@ class Tracker:
                 return other
         return None
 
+    def _title(self, buffer: Buffer) -> str:
+        return f"{title(self.program, buffer)} in {buffer.space.value}"
+
     def _unwritten(self, buffer: Buffer, missing: int) -> None:
         self.suspects.add(buffer.id)
         if buffer.id in self._unwritten_outputs:
@@ -301,7 +307,7 @@ class Tracker:
         part = "nothing" if missing == total else f"only {total - missing} of {total} elements"
         item = diagnose(
             "NKI308",
-            f"the kernel returns {_title(buffer)} and {part} of it is written",
+            f"the kernel returns {self._title(buffer)} and {part} of it is written",
             note=f"{buffer.shape} {buffer.dtype.name}",
             limit="a result is undefined where the kernel does not write it",
             help="copy every tile of the result to it with nisa.dma_copy",
@@ -324,10 +330,6 @@ def _parts(variant: Variant) -> _Parts:
     if accumulation is None:
         return reads, writes, -1, None, names
     return reads, writes, names.index(accumulation.operand), accumulation.mode(variant.use), names
-
-
-def _title(buffer: Buffer) -> str:
-    return title(buffer) if buffer.name else f"{title(buffer)} in {buffer.space.value}"
 
 
 def cover(program: Program, written: Iterable[int] = ()) -> Coverage:

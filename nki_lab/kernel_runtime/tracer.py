@@ -6,10 +6,11 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import FrameType, FunctionType, TracebackType
-from typing import Any
+from typing import Any, Final
 
-from nki_lab.diagnostic import NkiError, Related, Span, diagnose, error_class, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose, error_class, error_of
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.collectives.collective_names import collective_names
 from nki_lab.kernel_runtime.ir import Site
@@ -17,8 +18,10 @@ from nki_lab.kernel_runtime.issue import call_errors
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.issue.context import recording
 from nki_lab.kernel_runtime.issue.outputs import collect_outputs
-from nki_lab.kernel_runtime.issue.source_location import is_ours, placed, site_at, span_of
+from nki_lab.kernel_runtime.issue.source_location import handed_over, is_ours, placed, site_at, span_of
 from nki_lab.kernel_runtime.language import control, namespaces
+from nki_lab.source.checks import failed_check
+from nki_lab.source.module import module_at
 
 
 def trace(
@@ -122,9 +125,33 @@ def wrapped(error: Exception, dialect: str) -> NkiError:
         message, help_text = _explanation(error)
         code = "NKI102" if isinstance(error, NameError) else "NKI007"
         item = diagnose(code, message, help=help_text, related=_origin(error.__traceback__))
-        raised = error_class(_base_of(type(error)))((item if site is None else placed(item, site),))
+        item = _handed_over(item, error.__traceback__) or (item if site is None else placed(item, site))
+        raised = error_class(_base_of(type(error)))((item,))
     raised.__cause__ = error
     return raised
+
+
+def _handed_over(item: Diagnostic, traceback: TracebackType | None) -> Diagnostic | None:
+    """Return the finding of an exception that a checking function raised, in the call of it; None for others."""
+    passed = list(_frames(traceback))
+    if item.code != "NKI007" or len(passed) < _CALL or any(is_ours(frame) for frame, _ in passed[-_CALL:]):
+        return None
+    (caller, at), (frame, raised) = passed[-_CALL:]
+    site, code = site_at(caller.f_code, at), frame.f_code
+    module, inner = module_at(site.file), module_at(code.co_filename)
+    function = None if inner is None else inner.function(code.co_name)
+    if module is None or function is None or function.lineno != code.co_firstlineno:
+        return None
+    call = module.calls.calls.get((site.line, site.column, site.end_line, site.end_column))
+    check = None if call is None else failed_check(function, call, caller.f_locals.get)
+    if check is None:
+        return None
+    if site.file == _user_sites(traceback)[0].file:
+        item = replace(item, related=())
+    return handed_over(item, span_of(site_at(code, raised)), site.file, check)
+
+
+_CALL: Final = 2  # the frames of a call: the caller's, and the one of the function
 
 
 def _functions(dialect: str) -> dict[str, Any]:

@@ -53,6 +53,7 @@ from nki_lab.query.evaluation_cache import (
 from nki_lab.query.issued import issued
 from nki_lab.query.reach import Reach, joined, reach_of
 from nki_lab.query.recorded import Calls, RecordSearch, recorded_calls, target_of, with_call
+from nki_lab.query.shape_dependence import depends_on_shapes
 from nki_lab.query.witnesses import possible
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts, facts_of
@@ -506,11 +507,14 @@ def _first(tables: Iterable[Mapping[Place, V]]) -> dict[Place, V]:
 def _findings(facts: SyntaxFacts, kernel: KernelFunction, asked: _Asked) -> list[Diagnostic]:
     """Return the findings under the signatures of a kernel."""
     found = []
+    alone = len({str(signature) for signature, _ in asked}) == 1
     for signature, evaluation in asked:
         others = [other for _, other in asked if other is not evaluation]
         kept = [
             item for item in evaluation.findings if item.code not in _OF_ALL or not _serves(item, evaluation, others)
         ]
+        if alone and signature.span is not None:  # one call of perhaps many
+            kept = [item for item in kept if item.code not in _OF_ALL or not depends_on_shapes(facts, item)]
         found += [messages.named(facts, kernel, signature, item) for item in kept]
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -20,8 +20,28 @@ def named(facts: SyntaxFacts, kernel: KernelFunction, signature: Signature, item
     assert item.span is not None
     if signature.span is None or item.code in ("NKI120", "NKI122"):
         return item
-    where = Related(f"with the arguments of this call: {kernel.node.name}{signature}", signature.span)
+    where = Related(f"{_CALL}{kernel.node.name}{signature}", signature.span)
     return replace(item, related=(*item.related, where))
+
+
+_CALL: Final = "with the arguments of this call: "
+
+
+def shapes_once(found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """Yield findings of which only the first of each call tells the arguments of that call; the others have its place.
+
+    For lists that are read from the beginning.
+    """
+    told: set[Related] = set()
+    for item in found:
+        again = {part for part in item.related if part in told}
+        told.update(part for part in item.related if part.message.startswith(_CALL))
+        if again:
+            related = [
+                Related("with the same arguments", part.span) if part in again else part for part in item.related
+            ]
+            item = replace(item, related=tuple(related))  # noqa: PLW2901 - the same finding
+        yield item
 
 
 def not_evaluated(facts: SyntaxFacts, kernel: KernelFunction, reason: str) -> Diagnostic:

@@ -11,7 +11,7 @@ from nki_lab.diagnostic import Related
 from nki_lab.kernel_runtime.footprint import boxes_overlap, rect_of
 from nki_lab.kernel_runtime.ir import View
 from nki_lab.kernel_runtime.tensor import psum
-from nki_lab.rules.program_facts import Mask, ProgramFacts, distinct, title
+from nki_lab.rules.program_facts import Mask, ProgramFacts, distinct
 from nki_lab.rules.rule import Findings, program_rule
 
 _BY_DEFAULT: Final = ": accumulate=None adds wherever a matmul has written before"
@@ -25,8 +25,8 @@ def check_overwritten(facts: ProgramFacts) -> Findings:
             yield facts.report(
                 "NKI415",
                 item.op,
-                f"{facts.name(item.op)}: adds to {title(item.view.buffer)}, which {facts.name(item.before)} at line "
-                f"{facts.line(item.before)} has written since the last matmul",
+                f"{facts.name(item.op)}: adds to {facts.title(item.view.buffer)}, which {facts.name(item.before)} at "
+                f"line {facts.line(item.before)} has written since the last matmul",
                 operand="dst",
                 limit="between the first matmul of a sum and the last, only matmuls write it",
                 use="begin anew with accumulate=False, or take another PSUM tile",
@@ -46,8 +46,8 @@ def check_read_early(facts: ProgramFacts) -> Findings:
             yield facts.report(
                 "NKI416",
                 item.op,
-                f"{facts.name(item.op)}: adds to {title(item.view.buffer)}, which {facts.name(item.before)} at line "
-                f"{facts.line(item.before)} has already read{why}",
+                f"{facts.name(item.op)}: adds to {facts.title(item.view.buffer)}, which {facts.name(item.before)} at "
+                f"line {facts.line(item.before)} has already read{why}",
                 operand=accumulation.operand,
                 limit="a sum is complete before it is read, and the next one begins anew",
                 use="write accumulate=(k > 0), allocate the tile where its sum begins, or read it after the last "
@@ -115,7 +115,7 @@ def check_mixed(facts: ProgramFacts) -> Findings:
         yield facts.report(
             "NKI417",
             op,
-            f"{facts.name(op)}: adds to {count} elements of {title(view.buffer)} that a matmul has written, and "
+            f"{facts.name(op)}: adds to {count} elements of {facts.title(view.buffer)} that a matmul has written, and "
             f"overwrites the other {added.size - count}",
             operand="dst",
             limit="the windows of two accumulation groups are the same, or have nothing in common",

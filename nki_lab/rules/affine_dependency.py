@@ -12,7 +12,7 @@ from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.alu import AluOp
 from nki_lab.kernel_runtime.ir import Accesses, Variant
 from nki_lab.kernel_runtime.issue.source_location import span_of
-from nki_lab.rules.program_facts import Column, Mask, ProgramFacts, distinct, title
+from nki_lab.rules.program_facts import Column, Mask, ProgramFacts, distinct
 from nki_lab.rules.rule import Findings, program_rule
 from nki_lab.source_files import line_of
 
@@ -158,7 +158,8 @@ def _finding(facts: ProgramFacts, site: int, number: int, writer: int, reader: i
     return facts.report(
         "NKI418",
         writer,
-        f"{facts.name(writer)}: {title(buffer)} is written in the affine_range loop over {variable!r}, and {what}",
+        f"{facts.name(writer)}: {facts.title(buffer)} is written in the affine_range loop over {variable!r}, "
+        f"and {what}",
         operand="dst",
         limit="the iterations of an affine_range loop may run in any order, and at the same time",
         use="use nl.sequential_range, or index what is written by the loop's variable",

@@ -25,7 +25,7 @@ from nki_lab.kernel_runtime.issue import call_errors
 from nki_lab.kernel_runtime.issue.known_arguments import OPEN, KnownTensor, misuse
 from nki_lab.kernel_runtime.issue.legality import fixed_names
 from nki_lab.kernel_runtime.issue.nisa_functions import surplus
-from nki_lab.kernel_runtime.issue.source_location import placed_in
+from nki_lab.kernel_runtime.issue.source_location import of_allocation, placed_in
 from nki_lab.kernel_runtime.issue.target import tile_size
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.rules.deprecations import RANGES, SIZES, deprecated_range, deprecated_size
@@ -180,7 +180,7 @@ class _Uses:
 
     def _call(self, node: ast.Call, scope: NameUses) -> Iterator[Diagnostic]:
         """Check the arguments of a call of NKI's."""
-        called, facts = self.values.of(node.func, scope), self.facts
+        called = self.values.of(node.func, scope)
         if isinstance(called, Method):
             found = list(_misfit(node, called.function, first=1))
         elif not self.is_bound(called):
@@ -191,7 +191,7 @@ class _Uses:
             found = list(_misfit(node, called)) or self._allocation(node, scope, called)
         if found and not self._expected(node, last_name(node.func)):
             for item in found:
-                yield placed_in(item, node, lambda part: facts.place(node) if part is None else facts.span(part))
+                yield item if item.span is not None else self._placed(item, node)
 
     def _instruction(
         self, node: ast.Call, scope: NameUses, called: Value, instruction: Instruction
@@ -225,7 +225,18 @@ class _Uses:
         given = dict(zip(names, node.args if not starred else (), strict=False))
         given |= {item.arg: item.value for item in node.keywords if item.arg in names}
         values = {name: self.values.of(value, scope) for name, value in given.items() if name != "name"}
-        yield from misuse(instruction, values, complete=complete)
+        for item in misuse(instruction, values, complete=complete):
+            tensor = values.get(item.operand)
+            if item.code == "NKI204" and isinstance(tensor, KnownTensor) and tensor.made is not None:
+                name = f"{ast.unparse(root_of(given[item.operand]))!r}"
+                yield self._placed(of_allocation(item, name, self.facts.place(node)), tensor.made)
+            else:
+                yield item
+
+    def _placed(self, item: Diagnostic, node: ast.Call) -> Diagnostic:
+        """Return a finding about a call with its place."""
+        facts = self.facts
+        return placed_in(item, node, lambda part: facts.place(node) if part is None else facts.span(part))
 
     def _beta1_values(self, node: ast.Call, scope: NameUses, instruction: Instruction) -> Iterator[Diagnostic]:
         """Check the operators and members of enumerations that a call of Beta 1 passes; texts may stand for these."""

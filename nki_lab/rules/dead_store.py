@@ -8,7 +8,7 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import Column, Events, Mask, ProgramFacts, title
+from nki_lab.rules.program_facts import Column, Events, Mask, ProgramFacts
 from nki_lab.rules.rule import Findings, program_rule
 
 
@@ -166,7 +166,7 @@ def _finding(facts: ProgramFacts, op: int, number: int, killer: int, times: str)
     return facts.report(
         "NKI414",
         op,
-        f"{facts.name(op)}: {title(buffer)} is written, and {reason}{times}",
+        f"{facts.name(op)}: {facts.title(buffer)} is written, and {reason}{times}",
         operand="dst",
         limit="an instruction is worth its time where something reads its result",
         use="add to it with accumulate=True or None" if adds else "leave it out, or read the tile that is meant",

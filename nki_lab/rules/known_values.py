@@ -179,7 +179,8 @@ class KnownValues:
         if tensor.shape is None or len(keys) > len(tensor.shape) or not all(isinstance(k, ast.Slice) for k in keys):
             return replace(tensor, shape=None)
         sizes = [self._length(part, size, scope) for part, size in zip(keys, tensor.shape, strict=False)]
-        return replace(tensor, shape=(*sizes, *tensor.shape[len(sizes) :]))
+        shape = (*sizes, *tensor.shape[len(sizes) :])
+        return replace(tensor, shape=shape, made=tensor.made if shape[0] == tensor.shape[0] else None)
 
     def _length(self, key: ast.expr, size: int, scope: NameUses) -> int:
         """Return how many elements a slice takes; `ANY_SIZE` where that is not known, or it leaves the tensor."""
@@ -234,7 +235,8 @@ class KnownValues:
             return OPEN  # Beta 1 makes tensors of blocks as well
         if None in (given["dtype"], given["buffer"]):
             return KnownTensor()  # those of another tensor
-        return new_tensor(given["shape"], given["dtype"], given["buffer"], given.get("address"))
+        tensor = new_tensor(given["shape"], given["dtype"], given["buffer"], given.get("address"))
+        return replace(tensor, made=node)
 
     def _view(self, method: Method, node: ast.Call, scope: NameUses) -> Value:
         """Return what a method of a tensor gives: a view in the same memory, of the dtype that it asks for."""

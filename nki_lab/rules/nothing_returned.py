@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nki_lab.kernel_runtime.tensor import shared_hbm
-from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.program_facts import ProgramFacts
 from nki_lab.rules.rule import Findings, program_rule
 
 
@@ -31,7 +31,7 @@ def check(facts: ProgramFacts) -> Findings:
             yield facts.report(
                 "NKI430",
                 op,
-                f"{facts.name(op)}: writes {title(buffer)}, and the kernel returns nothing",
+                f"{facts.name(op)}: writes {facts.title(buffer)}, and the kernel returns nothing",
                 operand="dst",
                 limit="the results of a kernel are the tensors that it returns, and the arguments that it writes",
                 use="return the tensor at the end of the kernel",

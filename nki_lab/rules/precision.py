@@ -11,7 +11,7 @@ from nki_lab.isa.alu import AluOp
 from nki_lab.isa.dtype import F32
 from nki_lab.isa.spec import HBM
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import Column, Mask, ProgramFacts, distinct, title
+from nki_lab.rules.program_facts import Column, Mask, ProgramFacts, distinct
 from nki_lab.rules.rule import Findings, program_rule
 
 TOLERATED: Final = 1 / 16
@@ -38,8 +38,8 @@ def check_sums(facts: ProgramFacts) -> Findings:
         yield facts.report(
             "NKI501",
             last,
-            f"{facts.name(last)}: {title(buffer)} is added to {times[into]} times in {kind.name}, rounded each time: "
-            f"up to {min(lost, 1):.0%} of the sum may be lost",
+            f"{facts.name(last)}: {facts.title(buffer)} is added to {times[into]} times in {kind.name}, rounded each "
+            f"time: up to {min(lost, 1):.0%} of the sum may be lost",
             operand="dst",
             limit=f"{kind.name} has {bits} bits: what is 2^{bits} times smaller than a sum adds nothing",
             use="keep the sum in float32 and cast it at the end",
@@ -97,7 +97,7 @@ def check_detours(facts: ProgramFacts) -> Findings:
         yield facts.report(
             "NKI502",
             writer,
-            f"{facts.name(writer)}: float32 is rounded to {buffer.dtype.name} in {title(buffer)}, and line "
+            f"{facts.name(writer)}: float32 is rounded to {buffer.dtype.name} in {facts.title(buffer)}, and line "
             f"{facts.line(reader)} makes it float32 again",
             operand="dst",
             limit=f"{buffer.dtype.name} keeps {buffer.dtype.mantissa_bits + 1} of 24 bits",

@@ -15,7 +15,7 @@ from nki_lab.isa import enums
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.coverage import Coverage, cover
 from nki_lab.kernel_runtime.ir import Accesses, Program, Variant, access_columns
-from nki_lab.kernel_runtime.issue.source_location import placed, span_of
+from nki_lab.kernel_runtime.issue.source_location import placed, span_of, title
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.path import Path
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
@@ -138,12 +138,16 @@ class ProgramFacts:
         """Return the instruction of an op."""
         return self.program.variants[self.program.op_variant[op]].instruction.name
 
+    def title(self, buffer: Buffer) -> str:
+        """Return a tensor as users know it."""
+        return title(self.program, buffer)
+
     def made(self, buffer: Buffer) -> tuple[Related, ...]:
         """Return the place where a tensor is allocated, if that is known."""
         site = self.program.sites[buffer.site] if buffer.site >= 0 else None
         if site is None or not site.file:
             return ()
-        return (Related(f"{title(buffer)} is allocated here", span_of(site)),)
+        return (Related(f"{self.title(buffer)} is allocated here", span_of(site)),)
 
     def report(
         self,
@@ -181,8 +185,3 @@ def distinct(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
         if (found := key(item)) not in seen:
             seen.add(found)
             yield item
-
-
-def title(buffer: Buffer) -> str:
-    """Return a tensor as users know it."""
-    return f"{buffer.name!r}" if buffer.name else f"a {buffer.shape} {buffer.dtype.name} tensor"

@@ -11,7 +11,7 @@ from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, psum, sbuf
-from nki_lab.rules.program_facts import Column, title
+from nki_lab.rules.program_facts import Column
 from nki_lab.rules.rule import Findings, timed_rule
 from nki_lab.rules.timed_facts import TimedFacts
 
@@ -117,9 +117,11 @@ def _finding(timed: TimedFacts, chosen: list[Buffer], gain: int) -> Diagnostic:
     fills = np.zeros(len(timed.program), bool)
     fills[accesses.op[accesses.is_out & (accesses.buffer == buffer.id)]] = True
     first = timed.first_at(timed.places(fills)[0], fills)
-    others = [Related(f"so does {title(item)}", facts.made(item)[0].span) for item in chosen[1:4] if facts.made(item)]
+    others = [
+        Related(f"so does {facts.title(item)}", facts.made(item)[0].span) for item in chosen[1:4] if facts.made(item)
+    ]
     second = f"second tiles for it and {len(chosen) - 1} more" if len(chosen) > 1 else "a second tile for it"
-    what = f"fills {title(buffer)}, and waits each time until it has been read; {second}, taken in turn,"
+    what = f"fills {facts.title(buffer)}, and waits each time until it has been read; {second}, taken in turn,"
     return facts.report(
         "NKI703",
         first,

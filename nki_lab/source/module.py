@@ -106,6 +106,11 @@ class ModuleSource:
         """Calls and statement headers by their places."""
         return _calls(self.tree)
 
+    @cached_property
+    def assigned(self) -> dict[Extent, str]:
+        """The names and attributes that expressions are assigned to, by the places of the expressions."""
+        return dict(_assigned(self.tree))
+
     def once(self, key: Hashable, analysis: Callable[[], V]) -> V:
         """Return the result of an analysis of the module, which runs when it is first asked for."""
         if key not in self._known:
@@ -176,6 +181,23 @@ def _calls(tree: ast.Module) -> Calls:
             found.headers.setdefault(extent(node), _header(node))
         stack.extend(reversed(children(node)))
     return found
+
+
+def _assigned(tree: ast.Module) -> Iterator[tuple[Extent, str]]:
+    stack: list[ast.AST] = [tree]
+    while stack:
+        node = stack.pop()
+        pairs: list[tuple[ast.expr, ast.expr | None]] = []
+        if isinstance(node, ast.Assign):
+            pairs = [(node.targets[0], node.value)]
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
+            pairs = [(node.target, node.value)]
+        for target, value in pairs:
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+                pairs += zip(target.elts, value.elts, strict=True)  # and theirs
+            elif isinstance(target, ast.Name | ast.Attribute) and value is not None:
+                yield extent(value), ast.unparse(target)
+        stack.extend(reversed(children(node)))
 
 
 def _header(node: ast.If | ast.While | ast.For | ast.With) -> ast.expr:

@@ -15,7 +15,6 @@ from nki_lab import cli
 from nki_lab.cli import checking
 from nki_lab.cli.checking import replace_file
 from nki_lab.diagnostic import NkiError, diagnose
-from nki_lab.query.evaluation_cache import Examination
 
 KERNEL = b"""import nki
 import nki.isa as nisa
@@ -135,16 +134,26 @@ def test_a_file_that_has_changed_meanwhile_stays(file: Path) -> None:
     assert [item.name for item in file.parent.iterdir()] == ["k.py"]
 
 
-def test_an_edit_that_brings_an_error_along_is_not_made(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_that_brings_an_error_along_does_not_keep_others_from_being_made(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     examined = checking._examined
 
-    def worse(job: checking.Job, source: Any) -> Examination:
+    def worse(job: checking.Job, source: Any) -> Any:
         found = examined(job, source)
-        return replace(found, findings=(*found.findings, diagnose("NKI203", "worse"))) if b"hwdge" in source else found
+        if b"hwdge" not in source:
+            return found
+        findings = (*found.examination.findings, diagnose("NKI203", "worse"))
+        return replace(found, examination=replace(found.examination, findings=findings))
 
     monkeypatch.setattr(checking, "_examined", worse)
-    assert cli.main(["check", "--fix", str(file)]) == 1
-    assert file.read_bytes() == KERNEL
+    many = KERNEL.replace(b"pads=[1, 2]", b"pads=[1, 2], more=[3], others=[4]")
+    file.write_bytes(many)
+    assert cli.main(["check", "--fix", str(file)]) == 0  # a deprecated literal is a warning
+    assert file.read_bytes() == many.replace(b"[1, 2]", b"(1, 2)").replace(b"[3]", b"(3,)").replace(b"[4]", b"(4,)")
+    out = capsys.readouterr().out
+    assert "3 mended in 1 file\nleft: 1 fix that would bring an error along\n" in out
+    assert out.endswith(f"  {file}:10:42: NKI606: NKI203 worse (line 0)\n")
 
 
 def test_without_libcst_it_is_said_and_nothing_is_mended(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_lab import codes
+from nki_lab import cli, codes
 from nki_lab.cli import report
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
 
@@ -116,3 +116,21 @@ def test_a_finding_in_a_notebook_names_the_cell() -> None:
     assert result["message"]["text"] == "m (cell 3, line 2)"
     assert result["locations"] == [{"physicalLocation": {"artifactLocation": {"uri": "a.ipynb", "uriBaseId": "ROOT"}}}]
     assert report.github([item]) == "::error file=a.ipynb,title=NKI101::m (cell 3, line 2)"
+
+
+def test_the_arguments_of_a_call_are_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "k.py").write_text(
+        "import nki, nki.isa as nisa, nki.language as nl, numpy as np\n@nki.jit\ndef k(x):\n"
+        "    a = nl.ndarray(x.shape, x.dtype, buffer=nl.psum)\n    nisa.dma_copy(dst=x, src=x[0:65])\n"
+        "    nisa.dma_copy(dst=x, src=x[0:66])\n    nisa.dma_copy(dst=x, src=x[0:67])\n"
+        "k(np.zeros((128, 64), np.float32))\nk(np.zeros((128, 65), np.float32))\n"
+    )
+    cli.main(["check", str(tmp_path)])
+    told = capsys.readouterr().out
+    assert told.count("with the arguments of this call: k(float32[128,64])") == 1
+    assert told.count(f"with the same arguments ({tmp_path / 'k.py'}:8:1)") >= 2
+    cli.main(["check", str(tmp_path), "--format", "json"])
+    found = [part for item in json.loads(capsys.readouterr().out) for part in item["related"]]
+    assert [(part["message"], part["line"]) for part in found[1:] if part["line"] == 8] == [
+        ("with the same arguments", 8)
+    ] * 2

@@ -132,7 +132,24 @@ def test_a_partly_written_tile_says_how_much_is_missing() -> None:
         "x = nl.ndarray((8, 8), nl.float32)\nnisa.memset(x[:, 0:3], 0.0)\ny = nl.load(a)\nnisa.tensor_copy(y, x)"
     )
     assert (found.code, found.outcome, found.line) == ("NKI302", "advice", 5)
-    assert "40 element" in found.message
+    assert "src (8, 8) of 'x' in sbuf: 40 of its 64 elements are" in found.message
+    assert found.message.endswith("before they are written: elements 3 to 7 of partitions 0 to 7")
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        ("x = nl.ndarray((8, 8), nl.float32)", "'x'"), ("x: object = nl.ndarray((8, 8), nl.float32)", "'x'"),
+        ("(x, z), w = (nl.ndarray((8, 8), nl.float32), 1), 2", "'x'"), ("x = z = nl.ndarray((8, 8), nl.float32)", "'x'"),
+        ("if (x := nl.ndarray((8, 8), nl.float32)) is None: pass", "'x'"),
+        ("x = nl.ndarray((8, 8), nl.float32, name='given')", "'given'"),
+        ("[x] = [nl.ndarray((8, 8), nl.float32)]", "a (8, 8) float32 tensor"),
+        ("tiles = [nl.ndarray((8, 8), nl.float32)]; x = tiles[0]", "a (8, 8) float32 tensor"),
+    ],
+)  # fmt: skip
+def test_a_tensor_has_the_name_that_it_is_given_or_assigned_to(made: str, name: str) -> None:
+    (found,) = findings(f"{made}\ny = nl.load(a)\nnisa.tensor_copy(y, x)")
+    assert found.message == f"tensor_copy: src (8, 8) of {name} in sbuf is read and nothing has written it"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +173,7 @@ def test_missing_elements_are_counted_in_elements_of_a_reinterpreted_tile() -> N
         "nisa.tensor_copy(y, x)"
     )
     assert found.code == "NKI302"
-    assert "56 element" in found.message  # one element of each row is whole
+    assert "56 of its 64 elements" in found.message  # one element of each row is whole
 
 
 def test_a_result_that_is_not_written_says_how_much_is() -> None:
@@ -233,7 +250,7 @@ def test_a_program_may_grow_between_two_looks() -> None:
         instruction_function("tensor_copy")(y, x)
     found = tracker.finish().diagnostics
     assert [item.code for item in found] == ["NKI302"]
-    assert "56 element" in found[0].message
+    assert "56 of its 64 elements" in found[0].message
 
 
 def test_asking_again_at_the_end_says_nothing_twice() -> None:

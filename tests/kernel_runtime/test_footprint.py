@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import dtype_of
-from nki_lab.kernel_runtime.footprint import WrittenPart, cells_of, overlap_of, rect_of, rectangles, runs
+from nki_lab.kernel_runtime.footprint import WrittenPart, cells_of, elements_of, overlap_of, rect_of, rectangles, runs
 from nki_lab.kernel_runtime.ir import Accesses, Program, View
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.race.findings import writes_twice
@@ -170,3 +170,30 @@ def test_a_set_of_too_many_runs_counts_as_all_between_its_ends(monkeypatch: pyte
     monkeypatch.setattr(runs, "_MOST_RUNS", 3)
     assert members(runs.progression(5, [(3, 4)], 1)) == [5, 9, 13]
     assert members(runs.progression(5, [(4, 4)], 2)) == list(range(5, 19))
+
+
+# -- elements in words -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ([(0, 0)], "element 0 of partition 0"), ([(0, 0), (0, 1), (0, 2)], "partition 0"),
+        ([(0, 1), (1, 1), (3, 1)], "element 1 of partitions 0 to 1 and 3"),
+        ([(0, 0), (0, 2), (2, 0), (2, 1), (2, 2)], "elements 0 and 2 of partition 0, partition 2"),
+        ([(0, 0), (2, 0), (4, 0), (6, 0)], "element 0 of partitions 0, 2, 4 and 1 more ranges"),
+        ([(0, 0), (1, 1), (2, 2), (3, 0), (3, 1)],
+         "element 0 of partition 0, element 1 of partition 1, element 2 of partition 2, and others in 1 more ways"),
+    ],
+)  # fmt: skip
+def test_sets_of_elements_in_words(cells: list[tuple[int, int]], words: str) -> None:
+    mask = np.zeros((8, 3), bool)
+    mask[tuple(zip(*cells, strict=True))] = True
+    assert elements_of(mask, "partition") == words
+    assert elements_of(mask.reshape(8, 3, 1), "partition") == words
+
+
+def test_many_elements_are_told_by_their_rows() -> None:
+    mask = np.zeros((8, 1 << 20), bool)
+    mask[2:4, 5] = True
+    assert elements_of(mask, "row") == "in rows 2 to 3"

@@ -113,7 +113,7 @@ def kernel(a):
 
 
 def test_what_another_module_raises_tells_where_the_kernel_leads_there() -> None:
-    check = kernel_of("def kernel(holds):\n    assert holds, 'too many rows'\n", "checks.py")
+    check = kernel_of("def kernel(holds):\n    assert holds is True, 'too many rows'\n", "checks.py")
     kernel = kernel_of("def kernel(a):\n    rows = a.shape[0]\n    check(rows > 1000)\n", "rows.py")
     kernel.__globals__["check"] = check
     with pytest.raises(NkiError) as caught:

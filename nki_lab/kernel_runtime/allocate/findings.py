@@ -45,7 +45,9 @@ def capacity(
     elif placing.missing:
         first = placing.missing[0]
         op = live.first[first]
-        message = f"no {live.size[first]} bytes in one piece were found in {name} for {title(live.buffers[first])}"
+        message = (
+            f"no {live.size[first]} bytes in one piece were found in {name} for {title(program, live.buffers[first])}"
+        )
         note = "the live tensors would fit if they lay closer together"
     elif len(near):
         op, most = int(need.op[near[0]]), _amount(int(least.max()), memory)
@@ -112,11 +114,13 @@ def _overlap(program: Program, victim: int, writer: int, write: int, read: int) 
         program,
         write,
         "NKI317",
-        f"{title(b)} at {b.address} is written over {title(a)} at {a.address}, "
+        f"{title(program, b)} at {b.address} is written over {title(program, a)} at {a.address}, "
         f"which is read again at line {program.site_of(read).line}",
         limit="tensors placed over each other are the same memory, whichever was written last",
         remedy="move one of them, or read the first one before the second is written",
-        related=[item for buffer in (a, b) for item in origin(program, buffer, f"{title(buffer)} is placed here")],
+        related=[
+            item for buffer in (a, b) for item in origin(program, buffer, f"{title(program, buffer)} is placed here")
+        ],
     )
 
 
@@ -127,7 +131,7 @@ def _largest(program: Program, live: LiveBuffers, op: int) -> Iterator[Related]:
     for row in rows[:_LISTED]:
         lines = sorted({program.site_of(end).line for end in (live.first[row], live.last[row])})
         where = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]} to {lines[1]}"
-        text = f"{title(live.buffers[row])}: {live.size[row]} bytes, in use at {where}"
+        text = f"{title(program, live.buffers[row])}: {live.size[row]} bytes, in use at {where}"
         yield Related(text, span_at(program, live.buffers[row].site))
     if len(rows) > _LISTED:
         rest = sum(live.size[row] for row in rows[_LISTED:])

@@ -16,6 +16,7 @@ from nki_lab.kernel_runtime.footprint.rectangles import (
     share_bytes,
 )
 from nki_lab.kernel_runtime.footprint.runs import Column, Mask, progression, spread
+from nki_lab.kernel_runtime.footprint.wording import elements_of
 from nki_lab.kernel_runtime.footprint.written import WrittenPart
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "box_of",
     "boxes_overlap",
     "cells_of",
+    "elements_of",
     "overlap_of",
     "progression",
     "rect_of",

@@ -19,8 +19,10 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
 )
 from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
-from nki_lab.kernel_runtime.interpreter.limits import FunctionExit, PendingException
+from nki_lab.kernel_runtime.interpreter.limits import FunctionExit, PendingException, kernel_raised
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Raisable, Value
+from nki_lab.kernel_runtime.issue.source_location import handed_over, span_of
+from nki_lab.source.checks import failed_check
 from nki_lab.source.positions import assertion_place
 from nki_lab.source.scopes import Scope
 
@@ -39,10 +41,25 @@ def _assert(node: ast.Assert, scope: Scope) -> Statement:
             return None  # an assert about what is assumed holds
         text = message(frame)
         error = AssertionError() if text is None or text is UNKNOWN else AssertionError(text)
-        frame.fault(error, place)
+        _report(frame, error, place)
         return _leave(frame)
 
     return run
+
+
+def _report(frame: Frame, error: Exception, place: ast.AST) -> None:
+    """Report a failure at the place that raises it, or in the call where a checking function does."""
+    interpreter, function = frame.interpreter, frame.function
+    if function is not None and interpreter.call_stack and not frame.doubtful:
+        call, caller = interpreter.call_stack[-1]
+        at_top = frame.module.source.function(function.name) is function.node
+        check = failed_check(function.node, call, caller.locals.get) if at_top else None
+        if check is not None and caller.function is not None:
+            raised = span_of(interpreter.site(place, frame))
+            item = handed_over(kernel_raised(error), raised, caller.module.file, check)
+            interpreter.report(error, (item,), call, caller)
+            return
+    frame.fault(error, place)
 
 
 def _leave(frame: Frame) -> Signal:
@@ -71,7 +88,7 @@ def _raise(node: ast.Raise, scope: Scope) -> Statement:
                 error = raised.kind(*texts)
             except TypeError:
                 error = RuntimeError(*texts)
-            frame.fault(error, node)
+            _report(frame, error, node)
         return _leave(frame)
 
     return run

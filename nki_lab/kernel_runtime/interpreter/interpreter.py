@@ -420,9 +420,9 @@ class Interpreter:
                 raise OverBudget("the nesting", node) from None
             case _:
                 found = (kernel_raised(error),)
-        return self._report(error, found, node, frame)
+        return self.report(error, found, node, frame)
 
-    def _report(self, error: Exception, found: Iterable[Diagnostic], node: ast.AST, frame: Frame) -> Unknown:
+    def report(self, error: Exception, found: Iterable[Diagnostic], node: ast.AST, frame: Frame) -> Unknown:
         """Report the findings of an exception, or raise it for the handlers around it."""
         if self.guards:
             raise PendingException(error, tuple(placed(item, self.site(node, frame)) for item in found))
@@ -442,7 +442,7 @@ class Interpreter:
         error = UnboundLocalError(unbound) if local else NameError(f"name {name!r} is not defined")
         near = did_you_mean(name, [*frame.locals, *module.globals])
         item = diagnose("NKI102", str(error), help=near or "check the spelling, or import the name")
-        return self._report(error, (item,), node, frame)
+        return self.report(error, (item,), node, frame)
 
     def record_all(self, items: Iterable[Diagnostic], node: ast.AST | None, frame: Frame) -> None:
         """Keep several findings at one place."""

@@ -17,7 +17,7 @@ from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View, synchronization
 from nki_lab.kernel_runtime.issue.iterations import NOWHERE, CodePosition, IterationTracker, is_tested_by_while
 from nki_lab.kernel_runtime.issue.legality import legalise, live_names
-from nki_lab.kernel_runtime.issue.source_location import outside, placed, site_at
+from nki_lab.kernel_runtime.issue.source_location import of_allocation, outside, placed, site_at, span_of, title
 from nki_lab.kernel_runtime.tensor import (
     Buffer,
     MemoryRegion,
@@ -296,7 +296,20 @@ class Builder:
         tensor = operands.get(item.operand)
         if not isinstance(tensor, NkiTensor) or not item.note or tensor._buffer.site < 0:
             return item
-        line = self.program.sites[tensor._buffer.site].line
+        made, site = self.program.sites[tensor._buffer.site], self.site()
+        used = self.program.sites[site] if site >= 0 else None
+        buffer, kind = tensor._buffer, tensor._type or view_type(tensor)
+        if (
+            item.code == "NKI204"
+            and item.measured is not None
+            and item.measured[0] == kind.partitions == buffer.partitions
+            and used is not None
+            and made.file == used.file
+            and made.function == used.function
+            and made != used
+        ):
+            return placed(of_allocation(item, title(self.program, buffer), span_of(used)), made)
+        line = made.line
         return replace(item, note=f"{item.note}, made at line {line}") if line else item
 
     def view_of(self, tensor: NkiTensor) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from typing import Any, Final
@@ -25,11 +26,15 @@ OPEN: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class KnownTensor:
-    """A tensor of which its memory, its dtype or its shape may be known; sizes in it may be `ANY_SIZE`."""
+    """A tensor of which its memory, its dtype or its shape may be known; sizes in it may be `ANY_SIZE`.
+
+    `made` is the call that allocates it, where this is all of a tensor whose allocation is known.
+    """
 
     space: MemoryRegion | None = None
     dtype: DType | None = None
     shape: tuple[int, ...] | None = None
+    made: ast.Call | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return "a tensor"

@@ -14,6 +14,7 @@ from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.ir import Program, Site
 from nki_lab.kernel_runtime.tensor import Buffer
+from nki_lab.source.checks import FailedCheck
 from nki_lab.source.module import argument_of, module_at
 from nki_lab.source.trees import Extent, extent
 
@@ -60,9 +61,20 @@ def origin(program: Program, buffer: Buffer, text: str) -> list[Related]:
     return [Related(text, span)] if span is not None else []
 
 
-def title(buffer: Buffer) -> str:
-    """Return a tensor's name in messages: the user's, else its shape and dtype."""
-    return f"{buffer.name!r}" if buffer.name else f"a {buffer.shape} {buffer.dtype.name} tensor"
+def title(program: Program, buffer: Buffer) -> str:
+    """Return a tensor's name in messages.
+
+    That is the name it was given, else the one that its allocation is assigned to, else its shape and dtype.
+    """
+    name = buffer.name or _assigned(program, buffer.site)
+    return f"{name!r}" if name else f"a {buffer.shape} {buffer.dtype.name} tensor"
+
+
+def _assigned(program: Program, site: int) -> str:
+    """Return the name that the call at a numbered site is assigned to; "" where that is none."""
+    found = program.sites[site] if site >= 0 else None
+    module = module_at(found.file) if found is not None and found.file else None
+    return "" if found is None or module is None else module.assigned.get(_extent(found), "")
 
 
 _ours: dict[int, tuple[bool, CodeType]] = {}  # by id, since hashing code takes longer than all the rest; kept alive
@@ -147,10 +159,48 @@ def placed(diagnostic: Diagnostic, site: Site) -> Diagnostic:
 def placed_in(diagnostic: Diagnostic, call: ast.Call, span: Callable[[ast.expr | None], Span]) -> Diagnostic:
     """Return the diagnostic with the span of its operand's expression in `call`; `span(None)` is that of the call."""
     found = argument_of(call, diagnostic.operand, _parameters(call, diagnostic)) if diagnostic.operand else None
+    if diagnostic.code == "NKI002" and (keyword := _keyword(call, diagnostic.operand)) is not None:
+        found = keyword
     note = diagnostic.note
     if isinstance(found, (ast.Name, ast.Attribute)) and note.startswith(f"{diagnostic.operand}: "):
         note = f"{ast.unparse(found)}: {note.removeprefix(f'{diagnostic.operand}: ')}"
     return replace(diagnostic, span=span(found), note=note)
+
+
+def _keyword(call: ast.Call, name: str) -> ast.Name | None:
+    """Return the keyword of an argument itself, `scr` of `scr=x`, as an expression in its place; None without one."""
+    for item in call.keywords:
+        if item.arg == name:
+            end = item.col_offset + len(name.encode())
+            place = {"lineno": item.lineno, "end_lineno": item.lineno, "end_col_offset": end}
+            return ast.Name(name, ctx=ast.Load(), col_offset=item.col_offset, **place)
+    return None
+
+
+def of_allocation(item: Diagnostic, name: str, use: Span | None) -> Diagnostic:
+    """Return a finding about all of a tensor that is used, as one about its shape where it is allocated.
+
+    `item` is about too many partitions (NKI204), and is without a place as yet.
+    """
+    partitions, most = item.measured or (0, 0)
+    instruction = item.message.partition(":")[0]
+    return replace(
+        item,
+        message=f"{name} has {partitions} partitions, the memory has {most}",
+        operand="shape",
+        note="",
+        related=(*item.related, Related(f"{instruction} uses all of it as {item.operand}", use)),
+    )
+
+
+def handed_over(item: Diagnostic, raised: Span, file: str, check: FailedCheck) -> Diagnostic:
+    """Return a finding that a checking function raised, as one about the condition in the call of it, in `file`."""
+    return replace(
+        item,
+        span=Span.from_bytes(file, *check.place),
+        limit=check.text,
+        related=(Related("it is raised here", raised), *item.related),
+    )
 
 
 def _span(site: Site, found: ast.expr | None) -> Span:

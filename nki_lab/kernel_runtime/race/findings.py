@@ -121,7 +121,7 @@ def _by_place(program: Program, conflicts: Iterable[Conflict]) -> dict[int, dict
 
 def _unordered(program: Program, code: str, conflicts: list[Conflict]) -> Diagnostic:
     first = conflicts[0]
-    tensor = title(_buffer(program, first))
+    tensor = title(program, _buffer(program, first))
     early, late = _cores(program, first)
     if first.early_writes and first.late_writes:
         message = f"cores {min(early, late)} and {max(early, late)} write the same bytes of {tensor} in no order"
@@ -159,12 +159,12 @@ def other_tensor(program: Program, conflicts: Iterable[Conflict]) -> Iterator[Di
         buffer = _buffer(program, found)
         early, late = _cores(program, found)
         between = _between(program, found)
-        about = " and ".join(dict.fromkeys(title(view.buffer) for view in program.views_of(between)))
+        about = " and ".join(dict.fromkeys(title(program, view.buffer) for view in program.views_of(between)))
         yield _conflict(
             program,
             "NKI409",
             found,
-            f"core {late} {_verb(found.late_writes)} bytes of {title(buffer)} that core {early} "
+            f"core {late} {_verb(found.late_writes)} bytes of {title(program, buffer)} that core {early} "
             f"{_verb(found.early_writes)}, and {instruction_name(program, between)} at line "
             f"{program.site_of(between).line} is about {about}",
             "a barrier orders the accesses of its tensor, an exchange those of its tiles",
@@ -211,7 +211,7 @@ def in_one_transfer(program: Program, transfers: Iterable[Transfer]) -> Iterator
             continue
         reported.add((code, program.op_site[found.op]))
         target = program.views[found.target]
-        tensor, note = title(target.buffer), f"shape {target.type.shape}, strides {target.type.strides}"
+        tensor, note = title(program, target.buffer), f"shape {target.type.shape}, strides {target.type.strides}"
         if code == "NKI410":
             note = _bytes(overlap_of(target, program.views[found.source]), target.buffer.shape)
         if code == "NKI411":
@@ -267,4 +267,4 @@ def _related(program: Program, op: int, text: str) -> Related:
 
 
 def _allocation(program: Program, buffer: Buffer) -> list[Related]:
-    return origin(program, buffer, f"{title(buffer)} is allocated here")
+    return origin(program, buffer, f"{title(program, buffer)} is allocated here")

@@ -70,7 +70,7 @@ def modules_of(module: libcst.Module) -> frozenset[str]:
     return frozenset(found - {""})
 
 
-def no_worse(before: Iterable[Diagnostic], after: Iterable[Diagnostic]) -> bool:
-    """Return whether no error is there that was not there before."""
+def new_error(before: Iterable[Diagnostic], after: Iterable[Diagnostic]) -> Diagnostic | None:
+    """Return the first error that was not there before; None where there is none."""
     known = {(item.code, item.message) for item in before if item.severity == "error"}
-    return all((item.code, item.message) in known for item in after if item.severity == "error")
+    return next((item for item in after if item.severity == "error" and (item.code, item.message) not in known), None)
