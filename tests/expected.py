@@ -141,10 +141,15 @@ def _judged(error: NkiError, illegal: Any, text: str) -> str:
         return f"{illegal.what}: no place in the source"
     line = text.splitlines()[first.span.line - 1]
     found = line[first.span.column - 1 : first.span.end_column - 1]
+    if first.code == "NKI204" and first.operand == "shape":  # all of a tensor: told where it is allocated
+        used = any(call.name in item.message for item in first.related)
+        return "" if used and first.limit else f"{illegal.what}: names no call that uses the tensor"
     if call.name not in line:
         return f"{illegal.what}: found in line {first.span.line}, which is not the call"
     if illegal.operand and first.operand != illegal.operand:
         return f"{illegal.what}: blames {first.operand!r}, expected {illegal.operand!r}"
+    if first.code == "NKI002" and first.operand in call.arguments:
+        return "" if found == first.operand else f"{illegal.what}: points at {found!r}"
     if first.operand in call.arguments and found != argument_text(call.arguments[first.operand]):
         return f"{illegal.what}: points at {found!r}"
     if call.name not in first.message:
