@@ -382,7 +382,8 @@ def test_a_fault_is_raised_at_its_line() -> None:
         execute(too_tall, ones(4, 3))
     (found,) = caught.value.diagnostics  # type: ignore[attr-defined]
     assert found.file == __file__
-    assert found.line == too_tall.__code__.co_firstlineno + 2
+    assert found.line == too_tall.__code__.co_firstlineno + 1  # where the tensor is made, with its use beside it
+    assert [item.span.line for item in found.related if item.span] == [found.line + 1]
 
 
 def test_a_fault_is_reported_where_asked_for() -> None:
