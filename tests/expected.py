@@ -142,8 +142,12 @@ def _judged(error: NkiError, illegal: Any, text: str) -> str:
     line = text.splitlines()[first.span.line - 1]
     found = line[first.span.column - 1 : first.span.end_column - 1]
     if first.code == "NKI204" and first.operand == "shape":  # all of a tensor: told where it is allocated
-        used = any(call.name in item.message for item in first.related)
-        return "" if used and first.limit else f"{illegal.what}: names no call that uses the tensor"
+        used = any(
+            call.name in item.message and item.span and item.span.line > first.span.line for item in first.related
+        )
+        named = not illegal.numbers or any(number in first.message for number in illegal.numbers)
+        made = "ndarray" in line and first.limit and found.startswith("(")
+        return "" if used and named and made else f"{illegal.what}: at {line!r}: {first.message}"
     if call.name not in line:
         return f"{illegal.what}: found in line {first.span.line}, which is not the call"
     if illegal.operand and first.operand != illegal.operand:

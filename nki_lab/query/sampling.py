@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -140,7 +141,7 @@ def _confirmed(
         yield run.result, replace(item.finding, related=(*item.finding.related, Related(example)))
 
 
-class _Shown:
+class _Shown(ABC):
     """A finding, and the operation that it is about."""
 
     def __init__(self, finding: Diagnostic, place: Operation | None) -> None:
@@ -153,9 +154,9 @@ class _Shown:
             run.assumptions.variant % 4 == 1 and self.shows(run.result) for run in found
         )
 
+    @abstractmethod
     def agrees(self, other: Diagnostic) -> bool:
         """Return whether another finding at the same place says the same."""
-        raise NotImplementedError
 
     def shows(self, result: Evaluation) -> bool | None:
         """Return whether a run finds the same; None where it does not evaluate the place."""

@@ -80,7 +80,7 @@ def _found_by(facts: SyntaxFacts, *, on_host: bool) -> list[Diagnostic]:
 
 def _in_order(facts: SyntaxFacts, found: list[Diagnostic]) -> list[Diagnostic]:
     unknown = {item.span for item in found if item.code == "NKI006"}
-    found = [item for item in found if item.code != "NKI113" or item.span not in unknown]  # it may be `no_reorder`
+    found = [item for item in found if item.code == "NKI006" or item.span not in unknown]  # nothing else is known of it
     read = [item for item in found if item.line not in facts.parsed.unread]
     return sorted([*facts.parsed.faults, *read], key=lambda item: (item.line, item.column, item.code))
 
