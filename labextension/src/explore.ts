@@ -17,11 +17,13 @@ import { createHeader } from './views/header';
 import type { InstructionsView } from './views/instructions';
 import { createInstructions } from './views/instructions';
 import { createMemory } from './views/memory';
+import { createMotion } from './views/motion';
 import { createPinned } from './views/pinned';
 import { createSource } from './views/source';
 import { createSummary } from './views/summary';
 import { createTimeline } from './views/timeline';
 import { createTransport } from './views/transport';
+import { createValues } from './views/values';
 import { spoken } from './words';
 
 type Layout = State['layout'];
@@ -36,12 +38,18 @@ export function layoutOf(width: number): Layout {
 
 /** Panels that share a place, by layout; those that are not named are always there. */
 const SHARED: Readonly<Record<Layout, readonly Panel[]>> = {
-  narrow: ['memory', 'details', 'source'],
-  medium: ['source', 'details'],
-  wide: [],
-  widest: [],
+  narrow: ['memory', 'motion', 'source', 'values', 'details'],
+  medium: ['motion', 'source', 'values', 'details'],
+  wide: ['source', 'values', 'details'],
+  widest: ['source', 'values', 'details'],
 };
-const PANELS: Readonly<Record<Panel, string>> = { memory: 'Memory', details: 'Details', source: 'Source' };
+const PANELS: Readonly<Record<Panel, string>> = {
+  memory: 'Memory',
+  motion: 'Motion',
+  source: 'Source',
+  values: 'Values',
+  details: 'Details',
+};
 
 export interface Explorer {
   readonly elements: readonly HTMLElement[];
@@ -168,6 +176,8 @@ function exploreParts(context: Context): Parts {
   const { store } = context;
   const timeline = createTimeline(context);
   const memory = createMemory(context);
+  const motion = createMotion(context);
+  const values = createValues(context);
   const engines = createEngines(context);
   const details = createDetails(context);
   const source = createSource(context);
@@ -175,8 +185,10 @@ function exploreParts(context: Context): Parts {
   const slots = {
     timeline: el('div', { class: 'nki-slot nki-slot-timeline' }, timeline.element),
     memory: el('div', { class: 'nki-slot nki-slot-memory', id: uniqueId('slot') }, memory.element),
-    details: el('div', { class: 'nki-slot nki-slot-details', id: uniqueId('slot') }, engines.element, details.element),
-    source: el('div', { class: 'nki-slot nki-slot-source', id: uniqueId('slot') }, source.element),
+    motion: el('div', { class: 'nki-slot nki-slot-motion', id: uniqueId('slot') }, motion.element, engines.element),
+    details: el('div', { class: 'nki-slot nki-slot-shared nki-slot-details', id: uniqueId('slot') }, details.element),
+    values: el('div', { class: 'nki-slot nki-slot-shared nki-slot-values', id: uniqueId('slot') }, values.element),
+    source: el('div', { class: 'nki-slot nki-slot-shared nki-slot-source', id: uniqueId('slot') }, source.element),
     pinned: el('div', { class: 'nki-slot nki-slot-pinned' }, pinned.element),
   };
   const tabs = el('div', { class: 'nki-panel-tabs', role: 'tablist', 'aria-label': 'Panels' });
@@ -200,10 +212,11 @@ function exploreParts(context: Context): Parts {
   }
   rove(tabs, '.nki-tab');
   return {
-    views: [...[timeline, memory].map(drawn), following([engines, details, source, pinned])],
+    views: [...[timeline, memory].map(drawn), following([motion, engines, values, details, source, pinned])],
     details,
     fill(element, transport) {
-      element.append(slots.timeline, transport, tabs, slots.memory, slots.details, slots.source, slots.pinned);
+      const { timeline, memory, motion, source, values, details, pinned } = slots;
+      element.append(timeline, transport, memory, motion, tabs, source, values, details, pinned);
     },
     arrange({ layout, panel }) {
       const shared = SHARED[layout];

@@ -291,7 +291,7 @@ export interface State {
   readonly breakpoints: ReadonlySet<string>;
   readonly tab: 'explore' | 'summary' | 'instructions';
   /** Of the panels below the transport, the one shown where there is no room for all. */
-  readonly panel: 'memory' | 'source' | 'details';
+  readonly panel: 'memory' | 'motion' | 'source' | 'values' | 'details';
   readonly theme: 'light' | 'dark';
   /** Width class of the layout. */
   readonly layout: 'narrow' | 'medium' | 'wide' | 'widest';

@@ -1,0 +1,8 @@
+/** Values of a tile at the current step. */
+import { el } from '../../dom';
+import type { Context, View } from '../../types';
+
+export function createValues(_: Context): View {
+  const element = el('section', { class: 'nki-panel nki-values', role: 'region', 'aria-label': 'Values' });
+  return { element, draw: () => undefined, dispose: () => undefined };
+}
