@@ -2,7 +2,8 @@
 import { el } from '../../dom';
 import type { Context, View } from '../../types';
 
-export function createValues(_: Context): View {
+export function createValues(context: Context): View {
   const element = el('section', { class: 'nki-panel nki-values', role: 'region', 'aria-label': 'Values' });
+  void context;
   return { element, draw: () => undefined, dispose: () => undefined };
 }
