@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.diagnostic import NkiError, coded_error
-from nki_lab.export import formatting
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.recording import Recording
@@ -65,7 +64,7 @@ class Tensors:
             name=found.name,
             step=int(self.step_of[row]),
             row=row,
-            file=formatting.file_name(found.file),
+            file=found.file,
             line=found.line,
             iteration=found.iteration,
         )
