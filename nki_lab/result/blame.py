@@ -171,7 +171,9 @@ class Blame:
             if item.error is not None:
                 yield name, f"largest error {_number(item.error)} at {_place(item.index)}"
             if item.to_reference is not None:
-                exact = "" if item.exact_to_reference is None else f"; exact arithmetic {_number(item.exact_to_reference)}"
+                exact = (
+                    "" if item.exact_to_reference is None else f"; exact arithmetic {_number(item.exact_to_reference)}"
+                )
                 where = f" at {_place(item.reference_index)}" if item.reference_index else ""
                 yield f"{name} and reference", f"{_number(item.to_reference)}{where}{exact}"
         if self.restarts:

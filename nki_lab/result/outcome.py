@@ -123,9 +123,7 @@ class Run(Recorded):
             )
         return values
 
-    def blame(
-        self, tolerance: float | None = None, *, against: object = None, seconds: float = math.inf
-    ) -> Blame:
+    def blame(self, tolerance: float | None = None, *, against: object = None, seconds: float = math.inf) -> Blame:
         """Find the first instruction that introduces a relative error of more than `tolerance`.
 
         The program is executed again in float64 beside its own arithmetic. An error is *introduced* by an instruction

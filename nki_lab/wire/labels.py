@@ -63,5 +63,7 @@ def _tell_apart(loops: Sequence[Values]) -> list[str]:
         for level in range(max(map(len, loops)))
         if any(at(values, level) != at(loops[0], level) for values in loops)
     ]
-    indices = [", ".join("–" if (value := at(item, level)) is None else str(value) for level in levels) for item in loops]
+    indices = [
+        ", ".join("–" if (value := at(item, level)) is None else str(value) for level in levels) for item in loops
+    ]
     return indices if len(set(indices)) == len(indices) else [str(number) for number in range(len(indices))]

@@ -131,9 +131,7 @@ def layer_norm(x, low):
     nisa.activation(dst=scale, op=nl.rsqrt, data=shifted)  # planted
     wide = tile((128, 1))
     nisa.tensor_copy(dst=wide, src=scale)
-    nisa.tensor_scalar(
-        dst=data, data=data, op0=nl.subtract, operand0=moments[:, 0:1], op1=nl.multiply, operand1=wide
-    )
+    nisa.tensor_scalar(dst=data, data=data, op0=nl.subtract, operand0=moments[:, 0:1], op1=nl.multiply, operand1=wide)
     nl.store(out, data)
     return out
 
@@ -197,7 +195,9 @@ def attention_causal(q, k, v, low):
 def scan(x, decay, low):
     out = result(x)
     states = tile(x.shape, low)
-    nisa.tensor_tensor_scan(dst=states, data0=nl.load(decay), data1=nl.load(x), initial=0.0, op0=nl.multiply, op1=nl.add)  # planted
+    nisa.tensor_tensor_scan(
+        dst=states, data0=nl.load(decay), data1=nl.load(x), initial=0.0, op0=nl.multiply, op1=nl.add
+    )  # planted
     wide = tile(x.shape)
     nisa.tensor_copy(dst=wide, src=states)
     nl.store(out, wide)
@@ -401,9 +401,7 @@ _TABLE = (
 SUBJECTS = (
     *(Subject(*row, {}) for row in _TABLE),
     Subject("two cores, tanh in bfloat16", two_cores[2], normal((128, 128)), F32, BF16, {}),
-    Subject(
-        "Beta 1 softmax, exp in float16", beta1_softmax, normal((128, 96)), beta1_nl.float32, beta1_nl.float16, {}
-    ),
+    Subject("Beta 1 softmax, exp in float16", beta1_softmax, normal((128, 96)), beta1_nl.float32, beta1_nl.float16, {}),
     Subject(
         "Beta 1 matmul, fp8 in bfloat16",
         beta1_matmul,

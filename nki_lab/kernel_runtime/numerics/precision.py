@@ -211,6 +211,3 @@ def _meet(one: View, other: View) -> bool:
     """Whether two views of a buffer may share elements."""
     a, b = rect_of(one), rect_of(other)
     return a is None or b is None or (a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3])
-
-
-

@@ -280,7 +280,9 @@ class WideExecutor(SteppingExecutor):
             bound = _dense(buffer, np.ascontiguousarray(parts).reshape(-1))
         return self._resolve.read(view, bound, accessor)
 
-    def _part(self, buffer: Buffer, dtype: DType, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    def _part(
+        self, buffer: Buffer, dtype: DType, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> Array:
         """Return floats of a buffer in float64: exact ones, the run's where there are none."""
         found = self._exact.get(buffer.id)
         if found is None or dtype is not buffer.dtype:
