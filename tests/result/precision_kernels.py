@@ -1,8 +1,7 @@
 """Kernels that keep their precision, each with one place where a coarse step can be planted.
 
 Every kernel takes `low`, a dtype or a flag: the dtype of one tile, or whether the numerically bad variant is taken. The
-instruction that loses precision then stands on a line that ends with `# planted`; `LOST` of these lines are given with
-the kernel where the step that loses precision is one of several lines.
+instruction that loses precision then stands on a line that ends with `# planted`.
 """
 
 from __future__ import annotations
@@ -195,9 +194,9 @@ def attention_causal(q, k, v, low):
 def scan(x, decay, low):
     out = result(x)
     states = tile(x.shape, low)
-    nisa.tensor_tensor_scan(
+    nisa.tensor_tensor_scan(  # planted
         dst=states, data0=nl.load(decay), data1=nl.load(x), initial=0.0, op0=nl.multiply, op1=nl.add
-    )  # planted
+    )
     wide = tile(x.shape)
     nisa.tensor_copy(dst=wide, src=states)
     nl.store(out, wide)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -15,40 +16,54 @@ HUGE: Final = 1e30
 """Magnitude from which on numbers stand for infinity, as masks use them: they differ from no other of their sign."""
 
 _SHORT: Final = 8  # elements of a row up to which its own mean square says little
+_TINY: Final = float(np.finfo(np.float32).tiny)
+
+
+class Yardstick:
+    """Exact values, in `rows` rows of equal length, by which others are measured.
+
+    The scale of a row is the root mean square of its elements, of all rows where these are short, and at least `FLOOR`
+    of that. NaN, infinite and huge elements have no part in it.
+    """
+
+    def __init__(self, exact: Array, rows: int) -> None:
+        self._exact = np.asarray(exact, np.float64)
+        with np.errstate(all="ignore"):
+            self._size = np.abs(self._exact)
+            self._is_plain = bool(self._size.max(initial=0) < HUGE)  # neither NaN nor huge
+            self._units = self._size + self._scales(max(rows, 1))
+
+    def _scales(self, rows: int) -> Array:
+        table = self._size.reshape(rows, -1)
+        counted = table if self._is_plain else np.where(table < HUGE, table, 0.0)
+        of_rows = np.einsum("rf,rf->r", counted, counted) / max(table.shape[1], 1)
+        of_all = math.sqrt(float(of_rows.mean()))
+        scale = np.full(rows, of_all) if table.shape[1] <= _SHORT else np.maximum(np.sqrt(of_rows), FLOOR * of_all)
+        out: Array = np.broadcast_to(np.maximum(scale, _TINY)[:, None], table.shape).reshape(self._size.shape)
+        return out
+
+    def errors(self, actual: Array) -> Array:
+        """Return |actual - exact| / (|exact| + scale) of each element, float64.
+
+        0 where both are NaN, the same infinity or both huge; infinity where just one of them is no finite number.
+        """
+        with np.errstate(all="ignore"):
+            out: Array = actual - self._exact
+            np.abs(out, out=out)
+            out /= self._units
+            if self._is_plain and math.isfinite(out.max(initial=0)):
+                return out
+            goal, have = self._exact, np.asarray(actual, np.float64)
+            same = (have == goal) | (np.isnan(have) & np.isnan(goal))
+            same |= (np.abs(have) >= HUGE) & (self._size >= HUGE) & (np.signbit(have) == np.signbit(goal))
+            out[same] = 0.0
+            out[np.isnan(out)] = np.inf
+            return out
 
 
 def relative_errors(actual: Array, exact: Array, rows: int) -> Array:
-    """Return |actual - exact| / (|exact| + scale) of each element, float64, in the shape of `exact`.
-
-    The scale is the root mean square of the element's row, of all rows where these are short, and at least `FLOOR` of
-    that. The elements form `rows` rows of equal length. 0 where both are NaN, the same infinity or both huge; infinity
-    where just one of them is no finite number.
-    """
-    goal = np.asarray(exact, np.float64)
-    have = np.asarray(actual, np.float64)
-    with np.errstate(all="ignore"):
-        difference = np.abs(have - goal)
-        size = np.abs(goal)
-        errors: Array = difference / (size + scales(goal, rows).reshape(goal.shape))
-        same = (have == goal) | (np.isnan(have) & np.isnan(goal))
-        if not size.max(initial=0) < HUGE:
-            same |= (np.abs(have) >= HUGE) & (size >= HUGE) & (np.signbit(have) == np.signbit(goal))
-        errors[same] = 0.0
-        errors[np.isnan(errors)] = np.inf
-    return errors
-
-
-def scales(exact: Array, rows: int) -> Array:
-    """Return the scale of each element's row, in an array of `rows` rows; tiny where all elements are 0."""
-    table = exact.reshape(rows, -1)
-    squares = np.square(table)
-    if not squares.max(initial=0) < HUGE**2:  # NaN too
-        squares = np.where(np.abs(table) < HUGE, squares, 0.0)
-    of_rows = squares.mean(axis=1, keepdims=True)
-    of_all = np.sqrt(of_rows.mean())
-    scale = np.full(of_rows.shape, of_all) if table.shape[1] <= _SHORT else np.maximum(np.sqrt(of_rows), FLOOR * of_all)
-    out: Array = np.broadcast_to(np.maximum(scale, np.finfo(np.float32).tiny), table.shape)
-    return out
+    """Return the errors of `actual` by the yardstick of exact values."""
+    return Yardstick(exact, rows).errors(np.asarray(actual, np.float64))
 
 
 def largest(errors: Array) -> tuple[float, tuple[int, ...]]:

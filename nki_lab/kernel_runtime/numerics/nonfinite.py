@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -120,7 +119,4 @@ def _is_finite(values: Array) -> bool:
 
 def _names_infinity(variant: Variant) -> bool:
     """Whether a call has an infinite number among its arguments."""
-    return any(
-        isinstance(value, Real) and not isinstance(value, bool) and math.isinf(value)
-        for value in variant.use.attrs.values()
-    )
+    return any(isinstance(value, float | np.floating) and math.isinf(value) for value in variant.use.attrs.values())

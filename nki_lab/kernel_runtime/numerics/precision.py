@@ -12,7 +12,7 @@ import numpy as np
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column, rect_of
 from nki_lab.kernel_runtime.ir import Program, View
-from nki_lab.kernel_runtime.numerics.deviation import largest, relative_errors
+from nki_lab.kernel_runtime.numerics.deviation import Yardstick, largest, relative_errors
 from nki_lab.kernel_runtime.numerics.rounding import Array
 from nki_lab.kernel_runtime.numerics.wide import Outcome, WideExecutor
 
@@ -85,10 +85,8 @@ def rounding_errors(
         executor.advance(op + 1)
         worst = introduced = 0.0
         for outcome in executor.outcomes:
-            errors = _errors(outcome.run, outcome)
-            error, _ = largest(errors)
+            error, added = _measured(outcome)
             worst = max(worst, error)
-            added = _introduced(outcome, error, errors, tolerance)
             introduced = max(introduced, added[0])
             if out.culprit is None and added[0] > tolerance:
                 out.culprit = _culprit(op, outcome, *added)
@@ -105,25 +103,23 @@ def rounding_errors(
     return out
 
 
-def _errors(values: Array, outcome: Outcome) -> Array:
-    if np.array_equal(values, outcome.exact):
-        return np.zeros(outcome.exact.shape)
-    return relative_errors(values, outcome.exact, _rows(outcome.view))
-
-
 def _rows(view: View) -> int:
     """Return the rows of a view: partitions on the chip, and all but the last dimension in HBM."""
     shape = view.type.shape
     return shape[0] if view.type.on_chip else int(np.prod(shape[:-1], dtype=np.int64))
 
 
-def _introduced(outcome: Outcome, error: float, errors: Array, tolerance: float) -> tuple[float, tuple[int, ...]]:
-    """Return the largest error that an op introduced, and where."""
-    if outcome.rounded is None or not error > 0:
-        return 0.0, ()
+def _measured(outcome: Outcome) -> tuple[float, tuple[float, tuple[int, ...]]]:
+    """Return the largest error of what an op wrote, and the largest that it introduced with its index."""
+    if np.array_equal(outcome.run, outcome.exact):
+        return 0.0, (0.0, ())
+    by_exact = Yardstick(outcome.exact, _rows(outcome.view))
+    total = largest(by_exact.errors(outcome.run))
+    if outcome.rounded is None:
+        return total[0], (0.0, ())
     if np.array_equal(outcome.rounded, outcome.run):  # nothing is inherited
-        return largest(errors)
-    return largest(_errors(outcome.rounded, outcome))
+        return total[0], total
+    return total[0], largest(by_exact.errors(outcome.rounded))
 
 
 def _culprit(op: int, outcome: Outcome, introduced: float, index: tuple[int, ...]) -> Culprit:
