@@ -1,4 +1,4 @@
-"""Which instruction loses precision, and how the error reaches the results, for users."""
+"""The loss of precision of a run: the instruction to blame, and the path of its error to the results, for users."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class OutputError:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Blame:
-    """Where a run loses precision. It is true where an instruction is blamed.
+    """The loss of precision of a run. It is true where an instruction is blamed.
 
     `blamed` is the first instruction, in program order, that introduces a relative error of more than `tolerance`, None
     without one; `path` leads from it to the result with the largest error. `introduced` and `total` are the largest

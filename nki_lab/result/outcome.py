@@ -28,7 +28,6 @@ _MOST_BLAMED: Final = 20_000
 """Instructions up to which a failed check looks for the cause."""
 _SECONDS: Final = 3.0
 """Seconds that the search for a cause may take."""
-_CAUSE: Final = "\n  cause: "
 
 
 class Run(Recorded):
@@ -182,9 +181,8 @@ class Run(Recorded):
                 assert_close(actual, want, rtol=rtol, atol=atol)
             except AssertionError as error:
                 cause = self.cause(expected)
-                raise AssertionError(
-                    f"output {number} of {self.name}: {error}{_CAUSE if cause else ''}{cause}"
-                ) from None
+                parts = [f"output {number} of {self.name}: {error}", *([f"  cause: {cause}"] if cause else [])]
+                raise AssertionError("\n".join(parts)) from None
         return self
 
     def expected(self, reference: object) -> list[Any]:

@@ -179,7 +179,7 @@ def test_where_exact_values_begin_again_is_said() -> None:
 def test_runs_without_values_say_why() -> None:
     profile = nki_lab.profile(compares, nki_lab.spec((128, 64), "float32"), target="trn2")
     for ask in (profile.blame, profile.first_nonfinite, lambda: profile.tile("x")):
-        with pytest.raises(NkiError, match="NKI028.*profile"):
+        with pytest.raises(NkiError, match=r"NKI028.*profile"):
             ask()
     x = np.ones((128, 64), np.float32)
     small = nki_lab.run(compares, x, target="trn2", replay_bytes=x.nbytes)
