@@ -198,3 +198,62 @@ def test_a_kernel_that_failed_is_blamed_up_to_its_fault() -> None:
     assert not blame
     assert not blame.complete
     assert run.first_nonfinite() is None
+
+
+# -- memory and dtypes that several tensors share ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["matmul, fp8 in bfloat16", "causal attention, scores in fp8", "sum in bfloat16"])
+def test_tensors_at_their_addresses_are_blamed_alike(name: str) -> None:
+    item = subject(name)
+    arguments = item.arguments(np.random.default_rng(3))
+    virtual = run_of(item, item.coarse).blame()
+    physical = nki_lab.run(item.kernel, *arguments, item.coarse, target="trn2", memory="physical").blame()
+    assert physical.instruction == virtual.instruction
+    np.testing.assert_allclose(physical.total, virtual.total, rtol=0.05, atol=1e-6)
+    assert not nki_lab.run(item.kernel, *arguments, item.fine, target="trn2", memory="physical").blame()
+
+
+@nki.jit
+def through_another_tensor(x):
+    """Rounds in one tensor, and reads the bytes through another one at the same address."""
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    first = nl.ndarray(x.shape, nl.float32, address=(0, 0))
+    nisa.dma_copy(dst=first, src=x)
+    nisa.tensor_scalar(dst=first, data=first, op0=nl.multiply, operand0=1 / 3)
+    second = nl.ndarray(x.shape, nl.float32, address=(0, 0))
+    nisa.tensor_scalar(dst=second, data=second, op0=nl.add, operand0=1.0)
+    nisa.dma_copy(dst=out, src=second)
+    return out
+
+
+@nki.jit
+def through_bits(x):
+    """Clears the lower half of each number, as a conversion to bfloat16 that does not round would."""
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    data = nl.load(x)
+    nisa.tensor_scalar(dst=data, data=data, op0=nl.multiply, operand0=1 / 3)
+    bits = data.view(nl.int32)
+    nisa.tensor_scalar(dst=bits, data=bits, op0=nl.bitwise_and, operand0=-65536)
+    nisa.tensor_scalar(dst=data, data=data, op0=nl.add, operand0=1.0)
+    nl.store(out, data)
+    return out
+
+
+@pytest.mark.parametrize("kernel", [through_another_tensor, through_bits])
+def test_bytes_that_come_another_way_are_exact_as_they_are(kernel: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((128, 32)).astype(np.float32)
+    run = nki_lab.run(kernel, x, target="trn2")
+    exact = run.values.shadow(len(run.program), run.program.outputs[0])
+    third = x * np.float32(1 / 3)
+    if kernel is through_bits:
+        third = (third.view(np.int32) & -65536).view(np.float32)
+    assert np.array_equal(exact, third.astype(np.float64) + 1)
+    assert not run.blame()
+
+
+def test_a_rank_is_blamed_on_its_own() -> None:
+    item = subject("chain, a link in float16")
+    arguments = (*item.arguments(np.random.default_rng(3)), item.coarse)
+    for run in nki_lab.run_ranks(item.kernel, [arguments, arguments], target="trn2"):
+        assert "# planted" in source_line(run.blame().instruction)
