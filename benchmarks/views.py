@@ -1,7 +1,7 @@
 """Measures of the views in Chromium: painting, stepping and memory, each beside what an empty page takes.
 
-`pages()` measures stand-alone pages of 1,000, 100,000 and 1,000,000 made rows and of recorded flash attention, `notebooks()` the same
-views in JupyterLab.
+`pages()` measures stand-alone pages of made rows, up to a million, and of recorded flash attention, `notebooks()` the
+same views in JupyterLab.
 """
 
 from __future__ import annotations
