@@ -24,6 +24,15 @@ export type LaneKind = (typeof LANE_KINDS)[number];
 export const HUES = ['tensor', 'vector', 'scalar', 'gpsimd', 'sync', 'dma', 'cc'] as const;
 export type Hue = (typeof HUES)[number];
 
+export const INDIRECTIONS = ['none', 'scalar', 'vector', 'gather'] as const;
+export type Indirection = (typeof INDIRECTIONS)[number];
+
+export const ARRANGEMENTS = ['unknown', 'in order', 'transposed', 'product', 'in place'] as const;
+export type Arrangement = (typeof ARRANGEMENTS)[number];
+
+export const DESCRIPTOR_MODES = ['none', 'static', 'hardware', 'software'] as const;
+export type DescriptorMode = (typeof DESCRIPTOR_MODES)[number];
+
 export interface Stall {
   readonly label: string;
   readonly short: string;
@@ -110,6 +119,28 @@ export const MEMORY_OF: Readonly<Record<Space, Memory>> = {
   shared_hbm: 'hbm',
 };
 
+/** Bytes of an element by the name of its dtype. */
+export const DTYPE_BYTES: Readonly<Record<string, number>> = {
+  bool_: 1,
+  int8: 1,
+  int16: 2,
+  int32: 4,
+  uint8: 1,
+  uint16: 2,
+  uint32: 4,
+  float16: 2,
+  float32: 4,
+  bfloat16: 2,
+  tfloat32: 4,
+  float8_e4m3: 1,
+  float8_e4m3fn: 1,
+  float8_e5m2: 1,
+  float8_e8m0fnu: 1,
+  float8_e5m2_x4: 4,
+  float8_e4m3fn_x4: 4,
+  float4_e2m1fn_x4: 2,
+};
+
 /** Stands between thousands. */
 export const THIN = '\u202f';
 
@@ -189,14 +220,27 @@ export const TABLES = {
   ],
   accesses: ['view', 'role'],
   edges: ['before', 'kind'],
-  views: ['buffer', 'pattern', 'offset', 'indirect'],
+  views: ['buffer', 'pattern', 'offset', 'indirect', 'index'],
   patterns: ['dtype', 'dim', 'rank'],
   dims: ['size', 'step'],
   buffers: ['name', 'space', 'kind', 'pattern', 'partition', 'partitions', 'byte', 'partition_bytes', 'site'],
   sites: ['source', 'line', 'column', 'end_line', 'end_column', 'function'],
   iterations: ['parent', 'loop', 'value', 'site'],
   usage: ['time', 'sbuf', 'psum'],
-  ops: ['name', 'detail', 'work_unit'],
+  ops: [
+    'name',
+    'detail',
+    'work_unit',
+    'operands',
+    'arrangement',
+    'stationary',
+    'moving',
+    'mode',
+    'descriptors',
+    'descriptor_bytes',
+    'engines',
+    'cadence',
+  ],
   lifetimes: ['buffer', 'start', 'end', 'first', 'last', 'written', 'writer', 'iteration'],
 } as const;
 
@@ -206,6 +250,21 @@ export interface Capacity {
   readonly psum: number;
   readonly psumBank: number;
   readonly partitions: number;
+}
+
+/** The share of the full DMA rate that loads with one run of these `bytes` a partition reach, back to back. */
+export interface Efficiency {
+  readonly bytes: readonly number[];
+  readonly shares: readonly number[];
+}
+
+/** Facts of the target: the PE array, the DMA engines of a core, the rate of each in bytes a nanosecond. */
+export interface Machine {
+  readonly arrayRows: number;
+  readonly arrayColumns: number;
+  readonly dmaEngines: number;
+  readonly dmaEngineRate: number;
+  readonly dmaEfficiency: Efficiency;
 }
 
 /** A lane; `kind` is one of the lane kinds. */
@@ -289,8 +348,9 @@ export interface Sentence {
 /**
  * The words and single numbers of a message about a whole run.
  *
- * `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks`.
- * Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
+ * `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks` and no
+ * `machine`, which is missing of unknown targets too. Stretches of the table `zoom`, where there is one, are 2 to the
+ * power `zoom_shift` picoseconds wide.
  */
 export interface Header {
   readonly kernel: string;
@@ -299,6 +359,7 @@ export interface Header {
   readonly steps: number;
   readonly fault: number;
   readonly capacity: Capacity;
+  readonly machine?: Machine;
   readonly lanes: readonly LaneName[];
   readonly stalls: readonly string[];
   readonly names: readonly string[];
