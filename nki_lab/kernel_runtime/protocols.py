@@ -64,3 +64,11 @@ class ValueSource(Protocol):
         None: not recorded. IndexError where there is no such step, ValueError for what belongs to another run.
         """
         ...
+
+    def shadow(self, step: int, what: Tensor) -> Values | None:
+        """The same values in float64, as if nothing had been rounded on the way; what is no float as in the run.
+
+        Where an instruction has no meaning on exact values (comparisons, bits, packed and random numbers), they begin
+        again from the run's.
+        """
+        ...
