@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,8 @@ from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.result.recorded import Recorded
+from nki_lab.session.arrays import Array
+from nki_lab.session.tiles import checked_outputs
 from nki_lab.session.timeline import Summary, summarise
 from nki_lab.testing import assert_close
 
@@ -41,6 +43,7 @@ class Run(Recorded):
         self._timeline = execution.timeline
         self._fault = execution.fault
         self._values = execution.values
+        self._expected: Mapping[int, Array] = {}
 
     @cached_property
     def summary(self) -> Summary:
@@ -74,6 +77,10 @@ class Run(Recorded):
         return self._values
 
     @property
+    def _checked(self) -> Mapping[int, Array]:
+        return self._expected
+
+    @property
     def has_recording(self) -> bool:
         """Whether there are times to show, save and export."""
         return self._timeline is not None
@@ -93,6 +100,7 @@ class Run(Recorded):
             raise self.error
         wanted = reference(*self._arguments) if callable(reference) else reference
         expected = list(wanted) if isinstance(wanted, (tuple, list)) else [wanted]
+        self._expected = checked_outputs(self.program, expected)
         if len(expected) != len(self.outputs):
             raise AssertionError(f"{self.name} has {len(self.outputs)} outputs, the reference {len(expected)}")
         for number, (actual, want) in enumerate(zip(self.outputs, expected, strict=True)):
