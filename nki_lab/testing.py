@@ -45,7 +45,7 @@ def assert_close(
     |expected|, or where it is `expected` rounded to `dtype`. NaN is close to NaN, an infinity to itself.
     The message names the worst element, its values, and its error in units in the last place.
     """
-    have, want = _array(actual, "actual"), _array(expected, "expected")
+    have, want = plain_array(actual, "actual"), plain_array(expected, "expected")
     if have.shape != want.shape:
         raise AssertionError(f"shapes differ: actual is {have.shape}, expected {want.shape}")
     kind = _precision(have, dtype)
@@ -68,7 +68,8 @@ def assert_close(
         raise AssertionError(_message(wide, goal, close, difference, kind, rtol, atol))
 
 
-def _array(value: Any, name: str) -> Array:
+def plain_array(value: Any, name: str = "array") -> Array:
+    """Return an array of any library, or a number, as one of NumPy."""
     kind = kind_of(value)
     return np.asarray(value) if kind is None else plain(value, kind, name)
 
@@ -124,7 +125,7 @@ def quantize_mx(values: Any, dtype: Any, algorithm: Literal["nki", "ocp"] = "nki
     kind = dtype_of(dtype)
     if kind not in _MX or algorithm not in ("nki", "ocp"):
         raise ValueError(f"{kind.name}, {algorithm!r}: choose float8_e5m2 or float8_e4m3fn, and nki or ocp")
-    wide = _array(values, "values").astype(np.float64)
+    wide = plain_array(values, "values").astype(np.float64)
     rows, columns = wide.shape
     blocks = wide.reshape(rows // 8, 8, columns // 4, 4)
     largest = np.abs(blocks).max(axis=(1, 3))

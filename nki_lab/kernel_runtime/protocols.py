@@ -69,6 +69,14 @@ class ValueSource(Protocol):
         """
         ...
 
+    def shadow(self, step: int, what: Tensor, *, after: bool = False) -> Values | None:
+        """The same values in float64, as if nothing had been rounded on the way; what is no float as in the run.
+
+        Where an instruction has no meaning on exact values (comparisons, bits, packed and random numbers), they begin
+        again from the run's. With `after` they are those after the instruction of the step.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileContent:
@@ -94,6 +102,19 @@ class Search(NamedTuple):
 
     step: int
     until: int
+
+
+class ErrorGrowth(NamedTuple):
+    """The largest relative error so far after some steps, and the `first` step that introduces more than `tolerance`.
+
+    `first` is -1 where none does. `text` says which instruction that is, and why.
+    """
+
+    steps: list[int]
+    errors: list[float]
+    tolerance: float
+    first: int
+    text: str
 
 
 class TileSource(Protocol):
@@ -122,4 +143,8 @@ class TileSource(Protocol):
 
         `until` is what an earlier search returned, -1: a new search. It ends after about so many seconds.
         """
+        ...
+
+    def growth(self) -> ErrorGrowth:
+        """Return how the errors of the run grow from step to step."""
         ...

@@ -5,7 +5,7 @@ from.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from nki_lab.isa.ops.mx import scale_row
 from nki_lab.kernel_runtime.footprint import WrittenPart, rect_of
 from nki_lab.kernel_runtime.footprint.runs import Column
 from nki_lab.kernel_runtime.ir import Program, View, access_columns
-from nki_lab.kernel_runtime.protocols import Search, TileContent, ValueSource
+from nki_lab.kernel_runtime.protocols import ErrorGrowth, Search, TileContent, ValueSource
 from nki_lab.kernel_runtime.tensor import Buffer, whole
 from nki_lab.session.arrays import Array
 from nki_lab.session.values import RunValues
@@ -36,16 +36,16 @@ class RunTiles:
 
     reason = ""
 
-    def __init__(self, values: RunValues, checked: Mapping[int, Array]) -> None:
+    def __init__(self, values: RunValues, checked: Mapping[int, Array], growth: Callable[[], ErrorGrowth]) -> None:
         self._values = values
+        self.growth = growth
         self._program: Program = values.program
         self._checked = checked
 
     @property
     def references(self) -> tuple[str, ...]:
         """See `TileSource.references`."""
-        shadow = (SHADOW,) if hasattr(self._values, SHADOW) else ()
-        return (*shadow, CHECKED) if self._checked else shadow
+        return (SHADOW, CHECKED) if self._checked else (SHADOW,)
 
     def content(self, step: int, buffer: int, *, after: bool) -> TileContent | None:
         """See `TileSource.content`."""
@@ -65,12 +65,7 @@ class RunTiles:
         tensor = self._buffer(buffer)
         if against == CHECKED:
             return self._checked.get(buffer)
-        shadow = getattr(self._values, SHADOW, None)
-        if against != SHADOW or shadow is None:
-            return None
-        # The step after the last write sees what it left.
-        found: Array | None = shadow(self._step_after(step, tensor) if after else step, tensor)
-        return found
+        return self._values.shadow(step, tensor, after=after) if against == SHADOW else None
 
     def next_nonfinite(self, step: int, until: int, seconds: float) -> Search:
         """See `TileSource.next_nonfinite`."""
@@ -135,14 +130,6 @@ class RunTiles:
             raise ValueError(f"the run has no tensor {number}")
         return self._program.buffers[number]
 
-    def _step_after(self, step: int, tensor: Buffer) -> int:
-        """The first step at whose start the write of `step` has ended."""
-        wrote = (
-            0 <= step < len(self._program)
-            and self._values.last_writer(step, tensor, after=True)[0] == (self._values.order[step])
-        )
-        return self._values.step_after(step) if wrote else step
-
     @cached_property
     def _writes_in_order(self) -> tuple[Column, Column]:
         """The writes of all ops, as ops and views."""
@@ -199,10 +186,23 @@ class NoTiles:
         """Find nothing."""
         return Search(-1, -1)
 
+    def growth(self) -> ErrorGrowth:
+        """Return nothing."""
+        return no_growth()
 
-def tiles_of(values: ValueSource, checked: Mapping[int, Array] | None = None) -> RunTiles | NoTiles:
-    """Return the tiles of a run for views."""
-    return RunTiles(values, checked or {}) if isinstance(values, RunValues) else NoTiles(values.reason)
+
+def no_growth() -> ErrorGrowth:
+    """Return that nothing is known of how errors grow."""
+    return ErrorGrowth(steps=[], errors=[], tolerance=0.0, first=-1, text="The errors of this run are not known.")
+
+
+def tiles_of(
+    values: ValueSource,
+    checked: Mapping[int, Array] | None = None,
+    growth: Callable[[], ErrorGrowth] = no_growth,
+) -> RunTiles | NoTiles:
+    """Return the tiles of a run for views; `growth` tells how its errors grow."""
+    return RunTiles(values, checked or {}, growth) if isinstance(values, RunValues) else NoTiles(values.reason)
 
 
 def checked_outputs(program: Program, expected: list[Any]) -> dict[int, Array]:

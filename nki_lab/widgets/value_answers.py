@@ -3,7 +3,8 @@
 The page asks {"kind": "values", "request": n, "step": s, "buffer": b, "when": one of `TIMES`, "against": a reference or
 "", "excerpt": [row, column]} and gets {"kind": "values", "request": n} with a message of `nki_lab.wire.values`, or with
 "reason". To {"kind": "nonfinite", "request": n, "step": s, "until": u} it gets "step", -1: none, and "until", where to
-go on, -1: nowhere. Whatever goes wrong is a reason: the kernel goes on.
+go on, -1: nowhere. To {"kind": "growth", "request": n} it gets the fields of
+`ErrorGrowth`. Whatever goes wrong is a reason: the kernel goes on.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ UNKNOWN: Final = "The values are unknown here: the run failed before they were c
 def answer(tiles: TileSource | None, asked: Mapping[str, object]) -> tuple[dict[str, object], bytes | None] | None:
     """Return what the page is told, with a message if there is one; None if it asks for something else."""
     kind, request = asked.get("kind"), asked.get("request")
-    if kind not in {"values", "nonfinite"} or not _is_count(request):
+    if kind not in {"values", "nonfinite", "growth"} or not _is_count(request):
         return None
     told: dict[str, object] = {"kind": kind, "request": request}
     if tiles is None or tiles.reason:
@@ -31,6 +32,8 @@ def answer(tiles: TileSource | None, asked: Mapping[str, object]) -> tuple[dict[
         if kind == "nonfinite":
             found = tiles.next_nonfinite(_number(asked, "step"), _number(asked, "until", -1), _SECONDS)
             return {**told, "step": found.step, "until": found.until}, None
+        if kind == "growth":
+            return {**told, **tiles.growth()._asdict()}, None
         content = _values(tiles, asked)
     except KeyboardInterrupt:
         return {**told, "reason": "Interrupted."}, None
