@@ -30,6 +30,7 @@ _MOST_BLAMED: Final = 20_000
 """Instructions up to which a failed check looks for the cause."""
 _SECONDS: Final = 3.0
 """Seconds that the search for a cause may take."""
+_CAUSE: Final = "\n  cause: "
 
 
 class Run(Recorded):
@@ -149,7 +150,7 @@ class Run(Recorded):
         kind = prevailing_dtype(self._tensors.program)
         allowed = default_tolerance(kind) if tolerance is None else float(tolerance)
         errors = values.rounding_errors(allowed, seconds=seconds)
-        wanted = None if against is None else [plain_array(item) for item in self._expected(against)]
+        wanted = None if against is None else [plain_array(item) for item in self.expected(against)]
         actual = [plain_array(item) for item in self.outputs]
         return described(
             errors,
@@ -186,16 +187,19 @@ class Run(Recorded):
         """
         if self.error is not None:
             raise self.error
-        expected = self._expected(reference)
+        expected = self.expected(reference)
         self._references = checked_outputs(self.program, expected)
         for number, (actual, want) in enumerate(zip(self.outputs, expected, strict=True)):
             try:
                 assert_close(actual, want, rtol=rtol, atol=atol)
             except AssertionError as error:
-                raise AssertionError(f"output {number} of {self.name}: {error}{self._cause(expected)}") from None
+                cause = self.cause(expected)
+                raise AssertionError(
+                    f"output {number} of {self.name}: {error}{_CAUSE if cause else ''}{cause}"
+                ) from None
         return self
 
-    def _expected(self, reference: object) -> list[Any]:
+    def expected(self, reference: object) -> list[Any]:
         """Return a reference array for each output; AssertionError where their number differs."""
         wanted = reference(*self._arguments) if callable(reference) else reference
         expected = list(wanted) if isinstance(wanted, (tuple, list)) else [wanted]
@@ -203,12 +207,14 @@ class Run(Recorded):
             raise AssertionError(f"{self.name} has {len(self.outputs)} outputs, the reference {len(expected)}")
         return expected
 
-    def _cause(self, expected: list[Any]) -> str:
-        """Return the line of a failed check that says where the error comes from; empty where that is not known."""
+    def cause(self, expected: list[Any]) -> str:
+        """Return a sentence on where an error by reference arrays comes from; empty where that is not known, or would
+        take more than a few seconds.
+        """
         if not isinstance(self._values, session.RunValues) or len(self.program) > _MOST_BLAMED:
             return ""
         try:
-            return f"\n  cause: {self.blame(against=expected, seconds=_SECONDS).headline}"
+            return self.blame(against=expected, seconds=_SECONDS).headline
         except (NkiError, ValueError):  # shapes that differ, or too little memory: the message stands without it
             return ""
 

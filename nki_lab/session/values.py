@@ -18,7 +18,7 @@ from nki_lab.kernel_runtime.ir import Program, View, access_columns
 from nki_lab.kernel_runtime.numerics.nonfinite import Search, first_nonfinite
 from nki_lab.kernel_runtime.numerics.precision import Errors, rounding_errors
 from nki_lab.kernel_runtime.numerics.replay import Replay
-from nki_lab.kernel_runtime.numerics.wide import WideExecutor
+from nki_lab.kernel_runtime.numerics.wide import TOO_LARGE, WideExecutor
 from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, VirtualRegister, whole
 from nki_lab.session.arguments import Input
@@ -84,7 +84,7 @@ class RunValues:
             try:
                 return replay.after(op, view, until)
             except NkiError as error:  # where the run failed, or an index that leads nowhere yet
-                if error.diagnostics[0].code == "NKI028":
+                if error.diagnostics[0].code == TOO_LARGE:
                     raise
                 return None
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.numerics.rounding import Array
@@ -53,7 +54,7 @@ def first_nonfinite(
     """Execute a complete program until an op writes NaN, or an infinity although its inputs are finite.
 
     An infinity that an op copies, or that its call names, as those of masks do, is no finding. The search ends after
-    about `seconds`. Raises what the program raises.
+    about `seconds`, and at the fault of a program that has one.
     """
     executor = SteppingExecutor(program, arrays, allocation)
     given = {**program.constants, **arrays}
@@ -71,7 +72,10 @@ def first_nonfinite(
             for name, view, is_out in pairs:
                 if view.buffer.id in doubtful and (not is_out or updates) and view.type.dtype.is_float:
                     before[name] = _contents(executor.floats(view, variant.use))
-        executor.advance(op + 1)
+        try:
+            executor.advance(op + 1)
+        except NkiError:  # the fault of the run
+            return Search(None, len(program))
         if variant.instruction.only_orders:
             continue
         for _, view, is_out in pairs:

@@ -9,12 +9,13 @@ from typing import Final
 
 import numpy as np
 
+from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column, rect_of
 from nki_lab.kernel_runtime.ir import Program, View
 from nki_lab.kernel_runtime.numerics.deviation import Yardstick, largest, relative_errors
 from nki_lab.kernel_runtime.numerics.rounding import Array
-from nki_lab.kernel_runtime.numerics.wide import Outcome, WideExecutor
+from nki_lab.kernel_runtime.numerics.wide import TOO_LARGE, Outcome, WideExecutor
 
 _CARRIERS: Final = 64  # writers of parts of one tensor that are followed at a time
 
@@ -70,8 +71,8 @@ def rounding_errors(
 ) -> Errors:
     """Execute a complete program with exact values beside, and find the first op that introduces more than `tolerance`.
 
-    `limit` bounds the bytes of exact values. It ends after about `seconds`, or with `stop` at the culprit. Raises what
-    the program raises.
+    `limit` bounds the bytes of exact values (NKI028). It ends after about `seconds`, at the fault of a program that has
+    one, or with `stop` at the culprit.
     """
     executor = WideExecutor(program, dict(arrays), allocation, limit=limit, compares=True)
     count = len(program)
@@ -82,7 +83,13 @@ def rounding_errors(
         if time.monotonic() > end:
             out.complete = False
             return out
-        executor.advance(op + 1)
+        try:
+            executor.advance(op + 1)
+        except NkiError as error:
+            if error.diagnostics[0].code == TOO_LARGE:
+                raise
+            out.complete = False  # the fault of the run
+            return out
         worst = introduced = 0.0
         for outcome in executor.outcomes:
             error, added = _measured(outcome)

@@ -32,6 +32,9 @@ from nki_lab.kernel_runtime.numerics.variant_plan import KEPT_WIDE, Registers, V
 from nki_lab.kernel_runtime.numerics.variant_plan import State as EngineState
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor
 
+TOO_LARGE: Final = "NKI028"
+"""The code of programs whose exact values take too much memory."""
+
 _KIND: Final = -1  # of bindings in float64
 
 
@@ -332,7 +335,7 @@ class WideExecutor(SteppingExecutor):
         needs = size * (8 + (buffer.dtype.nbytes if bound.kind == BYTES else 0))
         if self._bytes + needs > self._limit:
             raise coded_error(
-                "NKI028",
+                TOO_LARGE,
                 f"exact values take more than {self._limit:,} bytes at instruction {self._now}",
                 limit="the float64 values of all tensors that are live at a time fit into replay_bytes",
                 help="pass a larger replay_bytes, or a smaller problem: precision rarely depends on its size",
