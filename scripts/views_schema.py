@@ -22,7 +22,7 @@ from nki_lab.kernel_runtime import vocabulary
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.bottlenecks import SENTENCES
 from nki_lab.widgets import MIME
-from nki_lab.wire import header_types
+from nki_lab.wire import header_types, values
 from nki_lab.wire.message import MAGIC, VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,6 +94,8 @@ def constants() -> dict[str, tuple[str, object, str]]:
         "WIRE_VERSION": ("", VERSION, ""),
         "WHOLE": ("", wire.WHOLE, "Rows up to which a run is sent whole."),
         "RANGE": ("", wire.RANGE, "Rows of a range of a run that is larger."),
+        "MARKS": ("", values.MARKS, "The flags of a cell of a tile's values."),
+        "VALUE_TIMES": ("", values.TIMES, "When values are asked for."),
         "TABLES": ("", wire.TABLES, "Columns of the tables of messages."),
     }  # fmt: skip
 

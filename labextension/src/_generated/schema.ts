@@ -193,6 +193,18 @@ export const WHOLE = 1_000_000;
 /** Rows of a range of a run that is larger. */
 export const RANGE = 262_144;
 
+/** The flags of a cell of a tile's values. */
+export const MARKS = {
+  nan: 1,
+  inf: 2,
+  saturated: 4,
+  subnormal: 8,
+  unwritten: 16,
+} as const;
+
+/** When values are asked for. */
+export const VALUE_TIMES = ['before', 'after', 'change'] as const;
+
 /** Columns of the tables of messages. */
 export const TABLES = {
   rows: [
@@ -371,4 +383,64 @@ export interface Header {
   readonly lines: readonly LineTime[];
   readonly bottlenecks?: readonly Sentence[];
   readonly zoom_shift?: number;
+}
+
+/** How many elements are what; each but `unwritten` only of those that were written. */
+export interface ValueCounts {
+  readonly nan: number;
+  readonly inf: number;
+  readonly saturated: number;
+  readonly subnormal: number;
+  readonly zero: number;
+  readonly unwritten: number;
+}
+
+/** The relative error of finite elements: the largest, where that is (row and column), and the mean. */
+export interface ErrorFigures {
+  readonly largest: number;
+  readonly row: number;
+  readonly column: number;
+  readonly mean: number;
+}
+
+/**
+ * The words and single numbers of a message of a tile's values.
+ *
+ * The tile is seen as `rows` (its first `lead` dimensions: the partitions, in HBM all but the last) of `columns`. A
+ * cell stands for `row_bin` × `column_bin` elements. `when` is one of `VALUE_TIMES`; `against` names a reference, empty
+ * without one. Of floats, elements are saturated from `largest` on, and subnormal below `smallest`; both are 0 where a
+ * dtype has no such thing. `digits` are those that tell all numbers of the dtype apart, `mantissa` its stored bits;
+ * `width` is the number of bits of an element. `low` and `high` are the least and the greatest finite element, missing
+ * where there is none, and the ends of the histogram. `block` is how many rows and columns share a scale, empty without
+ * scales. `excerpt` is where the table `excerpt` begins, and its rows and columns.
+ */
+export interface ValuesHeader {
+  readonly request: number;
+  readonly step: number;
+  readonly buffer: number;
+  readonly when: string;
+  readonly against: string;
+  readonly references: readonly string[];
+  readonly dtype: string;
+  readonly kind: string;
+  readonly shape: readonly number[];
+  readonly lead: number;
+  readonly rows: number;
+  readonly columns: number;
+  readonly row_bin: number;
+  readonly column_bin: number;
+  readonly width: number;
+  readonly digits: number;
+  readonly mantissa: number;
+  readonly largest: number;
+  readonly smallest: number;
+  readonly counts: ValueCounts;
+  readonly low?: number;
+  readonly high?: number;
+  readonly mean?: number;
+  readonly std?: number;
+  readonly error?: ErrorFigures;
+  readonly block: readonly number[];
+  readonly excerpt: readonly number[];
+  readonly written_known: boolean;
 }
