@@ -52,7 +52,13 @@ def enumerations() -> dict[str, Sequence[str]]:
 def constants() -> dict[str, tuple[str, object, str]]:
     """Constants by name: type (empty: that of the value), value, and what it is."""
     stalls = {
-        stall.name: {"label": stall.label, "short": stall.short, "hue": stall.kind, "forTile": stall.for_tile}
+        stall.name: {
+            "label": stall.label,
+            "short": stall.short,
+            "hue": stall.kind,
+            "forTile": stall.for_tile,
+            "byResult": stall.by_result,
+        }
         for stall in vocabulary.STALLS
     }
     return {
@@ -109,7 +115,7 @@ def typescript() -> str:
         parts.append(f"{_constant(plural, '', members)}\nexport type {name} = (typeof {plural})[number];")
     parts.append(
         "export interface Stall {\n  readonly label: string;\n  readonly short: string;\n  readonly hue: Hue | '';\n"
-        "  readonly forTile: boolean;\n}"
+        "  readonly forTile: boolean;\n  readonly byResult: boolean;\n}"
     )
     parts += [_doc(doc) + _constant(name, kind, value) for name, (kind, value, doc) in constants().items()]
     parts += _interfaces()

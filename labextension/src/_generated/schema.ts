@@ -38,6 +38,7 @@ export interface Stall {
   readonly short: string;
   readonly hue: Hue | '';
   readonly forTile: boolean;
+  readonly byResult: boolean;
 }
 
 /** Kinds of lanes as reports name them. */
@@ -59,34 +60,107 @@ export const DATA_FROM = 'data from ';
 
 /** Reasons to wait. `hue` is empty where it is that of the row that ends the wait. */
 export const STALLS: Readonly<Record<string, Stall>> = {
-  none: { label: 'a reason that was not recorded', short: 'unknown', hue: 'sync', forTile: false },
-  'data from tensor': { label: 'data from Tensor', short: 'Tensor', hue: 'tensor', forTile: true },
-  'data from vector': { label: 'data from Vector', short: 'Vector', hue: 'vector', forTile: true },
-  'data from scalar': { label: 'data from Scalar', short: 'Scalar', hue: 'scalar', forTile: true },
-  'data from gpsimd': { label: 'data from GpSimd', short: 'GpSimd', hue: 'gpsimd', forTile: true },
-  'data from sync': { label: 'data from Sync', short: 'Sync', hue: 'sync', forTile: true },
-  'data from dma': { label: 'data from DMA', short: 'DMA', hue: 'dma', forTile: true },
-  'anti-dependency': { label: 'earlier reads of the same bytes', short: 'earlier reads', hue: '', forTile: true },
-  'output order': { label: 'earlier writes of the same bytes', short: 'earlier writes', hue: '', forTile: true },
-  'memory reuse': { label: 'memory that another tensor still uses', short: 'memory in use', hue: '', forTile: true },
-  'user order': { label: 'the order that the schedule asks for', short: 'user order', hue: '', forTile: false },
-  semaphore: { label: 'semaphores', short: 'semaphore', hue: 'sync', forTile: false },
-  'table load': { label: 'loads of activation tables', short: 'table load', hue: 'scalar', forTile: false },
-  'stationary load': { label: 'loads of stationary tiles', short: 'stationary load', hue: 'tensor', forTile: false },
-  'dma trigger': { label: 'DMA descriptors to be made', short: 'DMA descriptors', hue: 'dma', forTile: false },
-  'dma start': { label: 'DMA transfers to start', short: 'DMA start', hue: 'dma', forTile: false },
+  none: { label: 'a reason that was not recorded', short: 'unknown', hue: 'sync', forTile: false, byResult: false },
+  'data from tensor': { label: 'data from Tensor', short: 'Tensor', hue: 'tensor', forTile: true, byResult: true },
+  'data from vector': { label: 'data from Vector', short: 'Vector', hue: 'vector', forTile: true, byResult: true },
+  'data from scalar': { label: 'data from Scalar', short: 'Scalar', hue: 'scalar', forTile: true, byResult: true },
+  'data from gpsimd': { label: 'data from GpSimd', short: 'GpSimd', hue: 'gpsimd', forTile: true, byResult: true },
+  'data from sync': { label: 'data from Sync', short: 'Sync', hue: 'sync', forTile: true, byResult: true },
+  'data from dma': { label: 'data from DMA', short: 'DMA', hue: 'dma', forTile: true, byResult: true },
+  'anti-dependency': {
+    label: 'earlier reads of the same bytes',
+    short: 'earlier reads',
+    hue: '',
+    forTile: true,
+    byResult: true,
+  },
+  'output order': {
+    label: 'earlier writes of the same bytes',
+    short: 'earlier writes',
+    hue: '',
+    forTile: true,
+    byResult: true,
+  },
+  'memory reuse': {
+    label: 'memory that another tensor still uses',
+    short: 'memory in use',
+    hue: '',
+    forTile: true,
+    byResult: true,
+  },
+  'user order': {
+    label: 'the order that the schedule asks for',
+    short: 'user order',
+    hue: '',
+    forTile: false,
+    byResult: true,
+  },
+  semaphore: { label: 'semaphores', short: 'semaphore', hue: 'sync', forTile: false, byResult: true },
+  'table load': {
+    label: 'loads of activation tables',
+    short: 'table load',
+    hue: 'scalar',
+    forTile: false,
+    byResult: false,
+  },
+  'stationary load': {
+    label: 'loads of stationary tiles',
+    short: 'stationary load',
+    hue: 'tensor',
+    forTile: false,
+    byResult: false,
+  },
+  'dma trigger': {
+    label: 'DMA descriptors to be made',
+    short: 'DMA descriptors',
+    hue: 'dma',
+    forTile: false,
+    byResult: true,
+  },
+  'dma start': { label: 'DMA transfers to start', short: 'DMA start', hue: 'dma', forTile: false, byResult: false },
   'queue interval': {
     label: 'the interval between two DMA transfers',
     short: 'queue interval',
     hue: 'dma',
     forTile: false,
+    byResult: false,
   },
-  bandwidth: { label: 'DMA bandwidth that others use', short: 'DMA bandwidth', hue: 'dma', forTile: false },
-  'port conflict': { label: 'a memory port that another engine has', short: 'memory port', hue: '', forTile: false },
-  'psum bank': { label: 'a PSUM bank that another engine has', short: 'PSUM bank', hue: '', forTile: true },
-  'power ramp': { label: "the Tensor Engine's clock to rise", short: 'clock to rise', hue: 'tensor', forTile: false },
-  launch: { label: 'the kernel to be launched and ended', short: 'launch', hue: 'sync', forTile: false },
-  'other core': { label: 'the other core', short: 'other core', hue: '', forTile: false },
+  bandwidth: {
+    label: 'DMA bandwidth that others use',
+    short: 'DMA bandwidth',
+    hue: 'dma',
+    forTile: false,
+    byResult: false,
+  },
+  'port conflict': {
+    label: 'a memory port that another engine has',
+    short: 'memory port',
+    hue: '',
+    forTile: false,
+    byResult: false,
+  },
+  'psum bank': {
+    label: 'a PSUM bank that another engine has',
+    short: 'PSUM bank',
+    hue: '',
+    forTile: true,
+    byResult: false,
+  },
+  'power ramp': {
+    label: "the Tensor Engine's clock to rise",
+    short: 'clock to rise',
+    hue: 'tensor',
+    forTile: false,
+    byResult: false,
+  },
+  launch: {
+    label: 'the kernel to be launched and ended',
+    short: 'launch',
+    hue: 'sync',
+    forTile: false,
+    byResult: false,
+  },
+  'other core': { label: 'the other core', short: 'other core', hue: '', forTile: false, byResult: true },
 };
 
 /** What a row does to the one that it waits for. */
