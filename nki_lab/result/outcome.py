@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,14 +13,16 @@ from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, render
 from nki_lab.export import formatting
 from nki_lab.export.findings import counts
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.protocols import ValueSource
+from nki_lab.kernel_runtime.protocols import ErrorGrowth, ValueSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.result.blame import Blame, default_tolerance, described, output_errors, prevailing_dtype
+from nki_lab.result.growth import error_growth
 from nki_lab.result.nonfinite import FirstNonfinite
 from nki_lab.result.nonfinite import described as described_nonfinite
 from nki_lab.result.recorded import Recorded
 from nki_lab.result.tensors import Tensors
 from nki_lab.session.arrays import Array
+from nki_lab.session.tiles import checked_outputs
 from nki_lab.session.timeline import Summary, summarise
 from nki_lab.testing import assert_close, plain_array
 
@@ -52,6 +54,7 @@ class Run(Recorded):
         self._timeline = execution.timeline
         self._fault = execution.fault
         self._values = execution.values
+        self._references: Mapping[int, Array] = {}
 
     @cached_property
     def summary(self) -> Summary:
@@ -83,6 +86,14 @@ class Run(Recorded):
         options `replay_bytes` and `replay_instructions`. `values.reason` says why there are none, as of a profile.
         """
         return self._values
+
+    def _growth(self) -> ErrorGrowth:
+        found = self.blame(seconds=_SECONDS)
+        return error_growth(found)
+
+    @property
+    def _checked(self) -> Mapping[int, Array]:
+        return self._references
 
     @property
     def has_recording(self) -> bool:
@@ -176,6 +187,7 @@ class Run(Recorded):
         if self.error is not None:
             raise self.error
         expected = self.expected(reference)
+        self._references = checked_outputs(self.program, expected)
         for number, (actual, want) in enumerate(zip(self.outputs, expected, strict=True)):
             try:
                 assert_close(actual, want, rtol=rtol, atol=atol)

@@ -38,7 +38,7 @@ class NotRecorded:
     def __repr__(self) -> str:
         return f"<no values: {self.reason}>"
 
-    def shadow(self, step: int, what: object) -> None:
+    def shadow(self, step: int, what: object, *, after: bool = False) -> None:
         """Return None: there are no values."""
 
 
@@ -63,29 +63,47 @@ class RunValues:
 
     def at(self, step: int, what: Any) -> Array | None:
         """See `ValueSource.at`."""
-        if not 0 <= step <= len(self._timeline.program):
-            raise IndexError(f"step {step} of {len(self._timeline.program)}")
-        view = self._view(what)
-        with self._lock:
-            op, until = self._last_writer(step, view.buffer if isinstance(view, View) else view._buffer)
-            try:
-                return self.replay.after(op, view, until)
-            except NkiError:  # where the run failed, or an index that leads nowhere yet
-                return None
+        return self._at(step, what, self.replay, after=False)
 
-    def shadow(self, step: int, what: Any) -> Array | None:
+    def after(self, step: int, what: Any) -> Array | None:
+        """Return the values when the instruction of a step has written: after it and everything before it in the
+        program; where it does not write to `what`, those that `at` gives.
+        """
+        return self._at(step, what, self.replay, after=True)
+
+    def shadow(self, step: int, what: Any, *, after: bool = False) -> Array | None:
         """See `ValueSource.shadow`. NKI028 where the float64 values take more than `replay_bytes`."""
+        return self._at(step, what, self.wide_replay, after=after)
+
+    def _at(self, step: int, what: Any, replay: Replay, *, after: bool) -> Array | None:
         if not 0 <= step <= len(self._timeline.program):
             raise IndexError(f"step {step} of {len(self._timeline.program)}")
         view = self._view(what)
         with self._lock:
-            op, until = self._last_writer(step, view.buffer if isinstance(view, View) else view._buffer)
+            op, until = self.last_writer(step, view.buffer if isinstance(view, View) else view._buffer, after=after)
             try:
-                return self.wide_replay.after(op, view, until)
-            except NkiError as error:
+                return replay.after(op, view, until)
+            except NkiError as error:  # where the run failed, or an index that leads nowhere yet
                 if error.diagnostics[0].code == TOO_LARGE:
                     raise
                 return None
+
+    def after_op(self, op: int, view: View) -> Array | None:
+        """Return the values of a view right after an op that writes to it."""
+        with self._lock:
+            try:
+                return self.replay.after(op, view, op + 1)
+            except NkiError:
+                return None
+
+    @property
+    def program(self) -> Program:
+        """The program that is executed: a row for each step."""
+        return self._timeline.program
+
+    def overlapping(self, buffer: Buffer) -> list[int]:
+        """Return a buffer and those that the user placed over it."""
+        return [buffer.id] if self._allocation is not None else self._overlapping(buffer.id)
 
     @cached_property
     def wide_replay(self) -> Replay:
@@ -145,20 +163,26 @@ class RunValues:
 
     # -- last writers -----------------------------------------------------------------------------------------------
 
-    def _last_writer(self, step: int, buffer: Buffer) -> tuple[int, int]:
-        """The last op in program order that wrote to a buffer and had ended at a step, and the next one that writes."""
+    def last_writer(self, step: int, buffer: Buffer, *, after: bool = False) -> tuple[int, int]:
+        """Return the last op in program order that wrote to a buffer and had ended at a step, and the next one that
+        writes; `after` it, the op of the step itself where it writes.
+        """
         timing = self._timeline.timing
-        now = timing.start[self._order[step]] if step < len(self._order) else timing.makespan
+        now = timing.start[self.order[step]] if step < len(self.order) else timing.makespan
         # Also through tensors that lie over it, ascending.
         op, start = self._writes
         writers = np.unique(np.concatenate([op[start[n] : start[n + 1]] for n in self._overlapping(buffer.id)]))
         ended = np.flatnonzero(timing.ready[writers] <= now)
         place = int(ended[-1]) if len(ended) else -1
+        if after and step < len(self.order):
+            own = int(np.searchsorted(writers, self.order[step]))
+            place = own if own < len(writers) and writers[own] == self.order[step] else place
         until = int(writers[place + 1]) if place + 1 < len(writers) else len(timing.start)
         return (int(writers[place]) if place >= 0 else -1), until
 
     @cached_property
-    def _order(self) -> Column:
+    def order(self) -> Column:
+        """The op of each step."""
         return np.argsort(self._timeline.timing.start, kind="stable")
 
     @cached_property
