@@ -140,7 +140,8 @@ class Run(Recorded):
         The program is executed again in float64 beside its own arithmetic. An error is *introduced* by an instruction
         where it computes something else than float64 does from the same inputs, rounded to its operands' dtypes; what
         its inputs lack in precision is *inherited*. An element's error is relative to its size and the scale of its
-        row. The default tolerance is that of `nki_lab.testing` for the coarsest dtype among arguments and results.
+        row. The default tolerance is that of `nki_lab.testing`, at least four roundings, for the coarsest dtype among
+        arguments and results.
 
         `against` is a reference for the results, as for `check`. After about `seconds` the search ends. NKI028 where
         the run has no values, or the float64 ones take more than `replay_bytes`.

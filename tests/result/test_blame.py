@@ -16,7 +16,9 @@ import pytest
 import nki_lab
 from nki_lab.diagnostic import NkiError
 from nki_lab.result import Run
+from nki_lab.result.blame import default_tolerance, prevailing_dtype
 from nki_lab.result.tensors import Instruction
+from nki_lab.testing import tolerance
 from tests.result.precision_kernels import SUBJECTS, Subject, gather, matmul_by_k
 
 NAMED = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
@@ -130,6 +132,17 @@ def test_a_reference_that_exact_arithmetic_misses_is_no_matter_of_rounding() -> 
     assert bad.algorithm_differs
     assert "rounding is not the cause" in bad.headline
     assert "rounding: tensor_tensor" in str(bad)
+
+
+def test_a_reference_that_is_rounded_itself_leaves_the_blame_with_the_run() -> None:
+    item = subject("softmax, exp in bfloat16")
+    run = run_of(item, item.coarse)
+    exact = run.values.shadow(len(run.program), run.program.outputs[0])
+    assert exact is not None
+    coarse = exact * (1 + 2e-5 * np.sin(np.arange(exact.size)).reshape(exact.shape))
+    blame = run.blame(against=coarse)
+    assert blame.outputs[0].exact_to_reference > blame.tolerance
+    assert not blame.algorithm_differs
 
 
 def test_a_failed_check_names_the_cause() -> None:
@@ -257,3 +270,28 @@ def test_a_rank_is_blamed_on_its_own() -> None:
     arguments = (*item.arguments(np.random.default_rng(3)), item.coarse)
     for run in nki_lab.run_ranks(item.kernel, [arguments, arguments], target="trn2"):
         assert "# planted" in source_line(run.blame().instruction)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output", "prevailing"),
+    [
+        (("float32",), "float32", "float32"),
+        (("float32", "bfloat16"), "float32", "bfloat16"),
+        (("float32", "int32"), "float16", "float16"),
+        (("float8_e4m3", "float32"), "bfloat16", "float8_e4m3"),
+        (("int32",), "int32", "float32"),
+    ],
+)
+def test_the_coarsest_dtype_that_comes_or_goes_prevails(inputs: Any, output: str, prevailing: str) -> None:
+    @nki.jit
+    def moves(*tensors):
+        out = nl.ndarray((128, 8), getattr(nl, output), buffer=nl.shared_hbm)
+        for tensor in tensors:
+            nisa.dma_copy(dst=out, src=nl.load(tensor))
+        return out
+
+    specs = [nki_lab.spec((128, 8), dtype) for dtype in inputs]
+    program = nki_lab.compile(moves, *specs, target="trn2")
+    kind = prevailing_dtype(program)
+    assert kind.name == prevailing
+    assert default_tolerance(kind) >= max(tolerance(kind), 4 * 2.0 ** -(kind.mantissa_bits + 1))
