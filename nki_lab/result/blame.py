@@ -124,8 +124,9 @@ class Blame:
 
     @property
     def algorithm_differs(self) -> bool:
-        """Whether exact arithmetic is further from the reference than the tolerance, and half as far as the run at least:
-        rounding is not the cause. A reference may be rounded itself.
+        """Whether exact arithmetic is beyond the tolerance of the reference, and at least half as far off as the run.
+
+        Then rounding is not the cause. A reference may be rounded itself.
         """
         return any(
             (item.exact_to_reference or 0.0) > max(self.tolerance, (item.to_reference or 0.0) / 2)
