@@ -6,7 +6,7 @@ import { useStyle } from '../../styles';
 import type { Changes, Context, State, View } from '../../types';
 import { asText, copyText, createExpanded, headline } from './expanded';
 import { createFlow, type Flow } from './flow';
-import { motionOf, progress, type IndexValues, type Motion } from './model';
+import { motionOf, progress, type IndexValues, type Motion, type Operand } from './model';
 import style from './motion.css';
 import { accumulationText, transferText } from './text';
 
@@ -147,5 +147,8 @@ function footText(motion: Motion): string {
   const [partitions] = result.view.dims[0] ?? [1];
   const each = partitions > 0 ? result.elements / partitions : 0;
   if (result.buffer.space === 'hbm') return headline(motion);
-  return `${format.plural(each, 'element')} per partition on ${format.plural(partitions, 'partition')} · ${motion.lane}`;
+  const dtypes = (items: readonly Operand[]): string => [...new Set(items.map(item => item.view.dtype))].join(', ');
+  const casts = [dtypes(motion.inputs), dtypes(motion.outputs)].filter(text => text !== '').join(' → ');
+  const count = `${format.plural(each, 'element')} per partition on ${format.plural(partitions, 'partition')}`;
+  return [count, casts, motion.lane].filter(text => text !== '').join(' · ');
 }
