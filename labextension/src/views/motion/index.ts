@@ -36,7 +36,7 @@ export function createMotion(context: Context, values?: IndexValues): MotionView
   let motion: Motion | null = null;
   let flows: Flow[] = [];
   let drawn = -2;
-  let width = 0;
+  let width = WIDTH;
 
   const element = el(
     'section',
@@ -64,11 +64,9 @@ export function createMotion(context: Context, values?: IndexValues): MotionView
   };
   const draw = (state: State, isForced = false): void => {
     const { step } = state;
-    const available = body.clientWidth || WIDTH;
-    if (isForced || step !== drawn || available !== width) {
+    if (isForced || step !== drawn) {
       useStyle('motion', style, element);
       drawn = step;
-      width = available;
       const missing = reason(step);
       motion = missing === '' ? motionOf(run, step, values) : null;
       flows = [];
@@ -106,6 +104,14 @@ export function createMotion(context: Context, values?: IndexValues): MotionView
       flow.move(playing && share < 1);
     }
   };
+  // Asking for the width while drawing would lay the page out once more.
+  const observer = new ResizeObserver(() => {
+    const available = body.clientWidth;
+    if (!available || available === width) return;
+    width = available;
+    if (drawn !== -2) draw(store.state, true);
+  });
+  observer.observe(body);
   const isHidden = (): boolean => !expanded.isOpen && element.closest('[hidden]') !== null;
   return {
     element,
@@ -120,6 +126,7 @@ export function createMotion(context: Context, values?: IndexValues): MotionView
     },
     expand: () => expanded.open(),
     dispose() {
+      observer.disconnect();
       if (expanded.isOpen) expanded.element.close();
     },
   };
