@@ -22,7 +22,7 @@ from nki_lab.kernel_runtime import vocabulary
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.bottlenecks import SENTENCES
 from nki_lab.widgets import MIME
-from nki_lab.wire import header_types
+from nki_lab.wire import header_types, values
 from nki_lab.wire.message import MAGIC, VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,7 +52,13 @@ def enumerations() -> dict[str, Sequence[str]]:
 def constants() -> dict[str, tuple[str, object, str]]:
     """Constants by name: type (empty: that of the value), value, and what it is."""
     stalls = {
-        stall.name: {"label": stall.label, "short": stall.short, "hue": stall.kind, "forTile": stall.for_tile}
+        stall.name: {
+            "label": stall.label,
+            "short": stall.short,
+            "hue": stall.kind,
+            "forTile": stall.for_tile,
+            "byResult": stall.by_result,
+        }
         for stall in vocabulary.STALLS
     }
     return {
@@ -94,6 +100,8 @@ def constants() -> dict[str, tuple[str, object, str]]:
         "WIRE_VERSION": ("", VERSION, ""),
         "WHOLE": ("", wire.WHOLE, "Rows up to which a run is sent whole."),
         "RANGE": ("", wire.RANGE, "Rows of a range of a run that is larger."),
+        "MARKS": ("", values.MARKS, "The flags of a cell of a tile's values."),
+        "VALUE_TIMES": ("", values.TIMES, "When values are asked for."),
         "TABLES": ("", wire.TABLES, "Columns of the tables of messages."),
     }  # fmt: skip
 
@@ -107,7 +115,7 @@ def typescript() -> str:
         parts.append(f"{_constant(plural, '', members)}\nexport type {name} = (typeof {plural})[number];")
     parts.append(
         "export interface Stall {\n  readonly label: string;\n  readonly short: string;\n  readonly hue: Hue | '';\n"
-        "  readonly forTile: boolean;\n}"
+        "  readonly forTile: boolean;\n  readonly byResult: boolean;\n}"
     )
     parts += [_doc(doc) + _constant(name, kind, value) for name, (kind, value, doc) in constants().items()]
     parts += _interfaces()

@@ -23,7 +23,7 @@ import { createSource } from './views/source';
 import { createSummary } from './views/summary';
 import { createTimeline } from './views/timeline';
 import { createTransport } from './views/transport';
-import { createValues } from './views/values';
+import { createValues, type ValuesView } from './views/values';
 import { spoken } from './words';
 
 type Layout = State['layout'];
@@ -90,7 +90,7 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
     step => context.speak(step >= 0 ? `Stopped at ${spoken(run, step)}` : 'Stopped'),
   );
   const parts = exploreParts(context);
-  const commands = createCommands({
+  const made = createCommands({
     run,
     store,
     playback,
@@ -114,6 +114,11 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
     showKeys,
     findingSteps: () => findingSteps(context),
   });
+  // Where values are shown, the next thing to look at is the next NaN.
+  const commands: Commands = {
+    ...made,
+    nextFinding: () => (parts.showsValues(store.state) ? parts.values.nextNonfinite() : made.nextFinding()),
+  };
   onAsked(panels.explore, commands);
   const transport = createTransport(context, commands);
   parts.fill(panels.explore, transport.element);
@@ -171,6 +176,8 @@ interface Parts {
   readonly views: readonly Drawn[];
   readonly details: View;
   readonly motion: MotionView;
+  readonly values: ValuesView;
+  showsValues(state: State): boolean;
   /** Put the parts and the transport into their element. */
   fill(element: HTMLElement, transport: HTMLElement): void;
   arrange(state: State): void;
@@ -220,6 +227,8 @@ function exploreParts(context: Context): Parts {
     views: [...[timeline, memory].map(drawn), following([motion, engines, values, details, source, pinned])],
     details,
     motion,
+    values,
+    showsValues: ({ tab, panel, layout }) => tab === 'explore' && panel === 'values' && SHARED[layout].includes(panel),
     fill(element, transport) {
       const { timeline, memory, motion, source, values, details, pinned } = slots;
       element.append(timeline, transport, memory, motion, tabs, source, values, details, pinned);

@@ -41,7 +41,7 @@ export const BINDINGS: readonly Binding[] = [
   b('ArrowDown', 'laneDown', '↓', 'lane below, at the cursor'),
   b('[', 'predecessor', '[', 'what it waited for'),
   b(']', 'successor', ']', 'what waits for it'),
-  b('n', 'nextFinding', 'N', 'next warning'),
+  b('n', 'nextFinding', 'N', 'next warning, next NaN where values are shown'),
   b('p', 'previousFinding', 'P', 'previous warning'),
   b('b', 'breakpoint', 'B', 'breakpoint here'),
   b('u', 'usedRange', 'U', 'used range, full range'),

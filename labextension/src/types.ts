@@ -21,7 +21,10 @@ import type {
   Role,
   Sentence,
   Source,
+  VALUE_TIMES,
 } from './_generated/schema';
+
+import type { TileValues } from './tile_values';
 
 export type { Finding, Hue, LaneTime, Part, PathTime, Sentence, Source };
 
@@ -288,6 +291,36 @@ export interface Host {
   requestSteps(first: number, count: number): void;
 }
 
+/** A question for the values of a tile; see nki_lab/widgets/value_answers.py. */
+export interface ValuesQuestion {
+  readonly step: number;
+  readonly buffer: number;
+  readonly when: (typeof VALUE_TIMES)[number];
+  /** A reference, or ''. */
+  readonly against: string;
+  /** Row and column where the numbers begin, where they do not come all. */
+  readonly excerpt: readonly [number, number];
+}
+
+/** What comes back: values, why there are none, or what is waited for. */
+export type ValuesAnswer =
+  | { readonly kind: 'tile'; readonly tile: TileValues; readonly pinned: boolean }
+  | { readonly kind: 'none'; readonly reason: string }
+  | { readonly kind: 'waiting'; readonly reason: string };
+
+/** Where values come from: the kernel, or what was kept of them. */
+export interface ValuesHost {
+  /** True while there is a kernel to ask. */
+  readonly isLive: boolean;
+  /** Buffers and steps whose values are kept. */
+  readonly kept: readonly { readonly buffer: number; readonly step: number }[];
+  /** Ask; of several questions only the newest is answered. */
+  ask(question: ValuesQuestion, answer: (answer: ValuesAnswer) => void): void;
+  /** Find the next instruction after a step that writes NaN or an infinity: a step, -1, or a reason. */
+  findNonfinite(step: number, answer: (found: number | string) => void): void;
+  dispose(): void;
+}
+
 /** A range of time. */
 export interface Span {
   readonly from: number;
@@ -353,6 +386,8 @@ export interface Context {
   readonly palette: () => Palette;
   /** Say something in the live region. */
   readonly speak: (text: string) => void;
+  /** Where the values of tiles come from; without it there are none. */
+  readonly values?: ValuesHost;
 }
 
 /** A part of the page. It draws when told what changed; it never polls. */
@@ -388,6 +423,8 @@ export interface Palette {
   readonly ok: string;
   readonly uiFont: string;
   readonly codeFont: string;
+  /** Middle and end of the ramps of values, which begin at the ground: below zero, above it, sizes and errors. */
+  readonly values: Readonly<Record<'below' | 'above' | 'size', readonly [string, string]>>;
   /** Eight tints for colouring by op, line or tensor; the rest is `faint`. */
   readonly tints: readonly string[];
 }

@@ -173,6 +173,8 @@ class quantize_mx:
     precision = "native"
     merges = True
 
+    continuous = False
+
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         kind = use.types["dst"].dtype
         data = np.ascontiguousarray(ins.src).astype(np.float32)
