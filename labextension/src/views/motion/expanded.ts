@@ -116,8 +116,10 @@ export function createExpanded(context: Context, asked: HTMLElement, redraw: () 
 
 /** "k_t ← k[:, 1536:2048]". */
 function sentence({ inputs, outputs }: Motion): string {
-  const list = (items: readonly Operand[]): string =>
-    items.slice(0, 3).map(named).join(', ') + (items.length > 3 ? ', …' : '');
+  const list = (all: readonly Operand[]): string => {
+    const items = all.filter(item => item.part !== 'index');
+    return items.slice(0, 3).map(named).join(', ') + (items.length > 3 ? ', …' : '');
+  };
   if (inputs.length && outputs.length) return `${list(outputs)} ← ${list(inputs)}`;
   return list(inputs.length ? inputs : outputs);
 }
