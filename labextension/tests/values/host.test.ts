@@ -1,6 +1,4 @@
 // @vitest-environment node
-import { deflateSync } from 'node:zlib';
-
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import type { ValuesAnswer, ValuesQuestion } from '../../src/types';
@@ -107,9 +105,12 @@ describe('values that a notebook keeps', () => {
   test('are those nearest to the step; what is damaged is left out', async () => {
     vi.useRealTimers();
     const kept = new KeptValues();
-    const pack = (step: number): string =>
-      deflateSync(new Uint8Array(valuesMessage({ rows: [[step]], header: { buffer: 1, step } }))).toString('base64');
-    await kept.add([pack(2), '!!', 7, pack(9)]);
+    const pack = async (step: number): Promise<string> => {
+      const bytes = valuesMessage({ rows: [[step]], header: { buffer: 1, step } });
+      const stream = new Blob([bytes]).stream().pipeThrough(new CompressionStream('deflate'));
+      return btoa(String.fromCharCode(...new Uint8Array(await new Response(stream).arrayBuffer())));
+    };
+    await kept.add([await pack(2), '!!', 7, await pack(9)]);
     expect(kept.kept).toEqual([
       { buffer: 1, step: 2 },
       { buffer: 1, step: 9 },
