@@ -17,7 +17,7 @@ import { createHeader } from './views/header';
 import type { InstructionsView } from './views/instructions';
 import { createInstructions } from './views/instructions';
 import { createMemory } from './views/memory';
-import { createMotion } from './views/motion';
+import { createMotion, type MotionView } from './views/motion';
 import { createPinned } from './views/pinned';
 import { createSource } from './views/source';
 import { createSummary } from './views/summary';
@@ -107,6 +107,10 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
       parts.arrange({ ...store.state, panel: 'details' });
       parts.details.element.focus();
     },
+    expandMotion() {
+      store.set({ tab: 'explore' });
+      parts.motion.expand();
+    },
     showKeys,
     findingSteps: () => findingSteps(context),
   });
@@ -171,6 +175,7 @@ function states(context: Context): HTMLElement[] {
 interface Parts {
   readonly views: readonly Drawn[];
   readonly details: View;
+  readonly motion: MotionView;
   readonly values: ValuesView;
   showsValues(state: State): boolean;
   /** Put the parts and the transport into their element. */
@@ -221,6 +226,7 @@ function exploreParts(context: Context): Parts {
   return {
     views: [...[timeline, memory].map(drawn), following([motion, engines, values, details, source, pinned])],
     details,
+    motion,
     values,
     showsValues: ({ tab, panel, layout }) => tab === 'explore' && panel === 'values' && SHARED[layout].includes(panel),
     fill(element, transport) {

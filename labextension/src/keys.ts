@@ -46,6 +46,7 @@ export const BINDINGS: readonly Binding[] = [
   b('b', 'breakpoint', 'B', 'breakpoint here'),
   b('u', 'usedRange', 'U', 'used range, full range'),
   b('Enter', 'details', 'Enter', 'open details'),
+  b('x', 'expandMotion', 'X', 'expand motion'),
   b('/', 'search', '/', 'search'),
   b('1', 'explore', '1', 'Explore'),
   b('2', 'summary', '2', 'Summary'),

@@ -5,13 +5,16 @@
  */
 
 import type {
+  Arrangement,
   BufferKind,
   Capacity,
+  DescriptorMode,
   EdgeKind,
   Finding,
   Hue,
   LaneTime,
   LineTime,
+  Machine,
   Memory,
   Part,
   PathTime,
@@ -98,7 +101,10 @@ export interface TileView {
   readonly dims: readonly (readonly [number, number])[];
   /** In elements of dtype from the buffer's start. */
   readonly offset: number;
+  /** Number of `INDIRECTIONS`. */
   readonly indirect: number;
+  /** The view that holds its run-time indices; -1: a register does, none, or not recorded. */
+  readonly index: number;
 }
 
 /** An allocation. `lifetime` is null where nothing uses it. */
@@ -154,6 +160,29 @@ export interface Op {
   readonly workUnit: string;
 }
 
+/** How an instruction treats its operands; what a recording does not have is empty, 'unknown', -1 or null. */
+export interface Treatment {
+  /** Names of the operands, in the order of its accesses. */
+  readonly operands: readonly string[];
+  /** Where elements of its result come from. */
+  readonly arrangement: Arrangement;
+  /** Places of the operands that the PE array holds and that stream through it. */
+  readonly stationary: number;
+  readonly moving: number;
+  readonly transfer: Transfer | null;
+}
+
+/** The descriptors of a DMA transfer. */
+export interface Transfer {
+  readonly mode: DescriptorMode;
+  readonly descriptors: number;
+  readonly descriptorBytes: number;
+  /** DMA engines of its core, by number. */
+  readonly engines: readonly number[];
+  /** Picoseconds from one such transfer to the next, back to back. */
+  readonly cadence: number;
+}
+
 export interface Edge {
   /** The step at the other end; it may be outside the loaded range. */
   readonly step: number;
@@ -204,6 +233,8 @@ export interface Run {
   readonly fault: number;
   /** Capacity of the target, per partition. */
   readonly capacity: Capacity;
+  /** Facts of the target; null where nobody knows them. */
+  readonly machine: Machine | null;
   /** Sums of the whole run, as the message's header has them (`path`, `lane_times`). */
   readonly path: PathTime;
   readonly laneTimes: readonly LaneTime[];
@@ -217,6 +248,7 @@ export interface Run {
   /** How many rows start between two times, loaded or not; about, where they are not. */
   rowsBetween(from: number, to: number): number;
   op(step: number): Op;
+  treatment(step: number): Treatment;
   site(id: number): Site | null;
   siteOf(step: number): Site | null;
   /** Loops around a step, outermost first. */

@@ -15,6 +15,23 @@ class Capacity(TypedDict):
     partitions: int
 
 
+class Efficiency(TypedDict):
+    """The share of the full DMA rate that loads with one run of these `bytes` a partition reach, back to back."""
+
+    bytes: list[int]
+    shares: list[float]
+
+
+class Machine(TypedDict):
+    """Facts of the target: the PE array, the DMA engines of a core, the rate of each in bytes a nanosecond."""
+
+    arrayRows: int
+    arrayColumns: int
+    dmaEngines: int
+    dmaEngineRate: float
+    dmaEfficiency: Efficiency
+
+
 class LaneName(TypedDict):
     """A lane; `kind` is one of the lane kinds."""
 
@@ -99,7 +116,8 @@ class Sentence(TypedDict):
 class Header(TypedDict):
     """The words and single numbers of a message about a whole run.
 
-    `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks`.
+    `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks` and
+    no `machine`, which is missing of unknown targets too.
     Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
     """
 
@@ -109,6 +127,7 @@ class Header(TypedDict):
     steps: int
     fault: int
     capacity: Capacity
+    machine: NotRequired[Machine]
     lanes: list[LaneName]
     stalls: list[str]
     names: list[str]

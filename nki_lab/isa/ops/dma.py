@@ -430,7 +430,7 @@ class dma_transpose:
     )
 
     example = {"dst": "sbuf bfloat16 64x128", "src": "hbm bfloat16 128x64"}
-    history = {"index_order": "columns"}
+    history = {"index_order": "columns", "transposes": "src"}
 
     precision = "native"
     exact = True
