@@ -308,6 +308,15 @@ export type ValuesAnswer =
   | { readonly kind: 'none'; readonly reason: string }
   | { readonly kind: 'waiting'; readonly reason: string };
 
+/** The largest relative error so far after some steps; `first` is the step that introduces more than `tolerance`. */
+export interface ErrorGrowth {
+  readonly steps: readonly number[];
+  readonly errors: readonly number[];
+  readonly tolerance: number;
+  readonly first: number;
+  readonly text: string;
+}
+
 /** Where values come from: the kernel, or what was kept of them. */
 export interface ValuesHost {
   /** True while there is a kernel to ask. */
@@ -318,6 +327,8 @@ export interface ValuesHost {
   ask(question: ValuesQuestion, answer: (answer: ValuesAnswer) => void): void;
   /** Find the next instruction after a step that writes NaN or an infinity: a step, -1, or a reason. */
   findNonfinite(step: number, answer: (found: number | string) => void): void;
+  /** How the errors of the run grow, or the reason why that is unknown. */
+  growth(answer: (found: ErrorGrowth | string) => void): void;
   dispose(): void;
 }
 

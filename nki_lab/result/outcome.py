@@ -22,14 +22,19 @@ from nki_lab.result.nonfinite import described as described_nonfinite
 from nki_lab.result.recorded import Recorded
 from nki_lab.result.tensors import Tensors
 from nki_lab.session.arrays import Array
-from nki_lab.session.tiles import checked_outputs
+from nki_lab.session.tiles import checked_outputs, tiles_of
 from nki_lab.session.timeline import Summary, summarise
 from nki_lab.testing import assert_close, plain_array
+from nki_lab.wire import compact
+from nki_lab.wire.values import FEW_CELLS, ValuesAsked, encode_values
 
 _MOST_BLAMED: Final = 20_000
 """Instructions up to which a failed check looks for the cause."""
 _SECONDS: Final = 3.0
 """Seconds that the search for a cause may take."""
+
+PINNED_BYTES: Final = 512 * 1024
+"""Bytes that the pictures of pinned tiles may take, in the zlib format."""
 
 
 class Run(Recorded):
@@ -55,6 +60,7 @@ class Run(Recorded):
         self._fault = execution.fault
         self._values = execution.values
         self._references: Mapping[int, Array] = {}
+        self._pins: tuple[bytes, ...] = ()
 
     @cached_property
     def summary(self) -> Summary:
@@ -133,6 +139,40 @@ class Run(Recorded):
                 help="ask for a step before it: run.fault is the instruction that failed",
             )
         return values
+
+    def pin(self, name: object, *, step: int | None = None) -> Run:
+        """Keep a picture of a tensor's values, at the end of the run or after a `step`; return this run.
+
+        Notebooks and pages that are written from now on show it where there is no kernel to ask: a heat map of at most
+        16,384 cells, with counts and a histogram. `name` is as for `tile`. NKI028 where there are no values, or all
+        pictures of the run would take more than 512 KiB.
+        """
+        values = self._computed()
+        buffer = self._tensors.find(name, step)
+        number = getattr(getattr(buffer, "_buffer", getattr(buffer, "buffer", buffer)), "id", -1)
+        count = len(self._tensors.program)
+        at = count - 1 if step is None else step
+        content = tiles_of(values).content(at, number, after=True)
+        if content is None:
+            raise coded_error(
+                "NKI028", f"the values of {name!r} are not known", limit="values are known up to the fault of a run"
+            )
+        picture = encode_values(ValuesAsked(request=0, step=at, buffer=number), content, most_cells=FEW_CELLS)
+        size = sum(len(compact(item)) for item in (*self._pins, picture))
+        if size > PINNED_BYTES:
+            raise coded_error(
+                "NKI028",
+                f"the pinned tiles of {self.name} take {size:,} bytes",
+                limit=f"pictures of at most {PINNED_BYTES:,} bytes",
+                help="pin fewer tiles",
+            )
+        self._pins = (*self._pins, picture)
+        return self
+
+    @property
+    def pins(self) -> tuple[bytes, ...]:
+        """The pictures of pinned tiles, as messages."""
+        return self._pins
 
     def blame(self, tolerance: float | None = None, *, against: object = None, seconds: float = math.inf) -> Blame:
         """Find the first instruction that introduces a relative error of more than `tolerance`.
