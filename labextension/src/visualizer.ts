@@ -226,10 +226,11 @@ class Mounted implements Visualizer {
       return true;
     }
     if (!store) return false;
-    const { hover, selected, tile, area } = store.state;
+    const { hover, selected, tile, area, query, searching } = store.state;
     if (hover.step >= 0 || hover.tile >= 0) store.set({ hover: { step: -1, tile: -1 } });
     else if (selected >= 0 || tile >= 0) store.set({ selected: -1, tile: -1 });
     else if (area) store.set({ area: null });
+    else if (searching || query !== '') store.set({ searching: false, query: '' });
     else return false;
     return true;
   }

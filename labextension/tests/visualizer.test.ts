@@ -183,6 +183,8 @@ describe('the table', () => {
     const filter = root.querySelector<HTMLInputElement>('.nki-filter');
     if (filter) filter.value = 'engine:tensor';
     filter?.dispatchEvent(new Event('input'));
+    frame();
+    frame();
     expect(rows()).toEqual(['2', '4']);
     expect(text('.nki-table-foot')).toBe('1–2 of 2');
   });
