@@ -44,6 +44,7 @@ function commandsOf(run: Run, store: OwnedStore, said: string[] = []): Commands 
     openSearch: nothing,
     openDetails: nothing,
     showKeys: nothing,
+    expandMotion: nothing,
     findingSteps: () => [],
   });
 }

@@ -82,8 +82,8 @@ const JUMPS: readonly Jump[] = [
   {
     word: 'Critical',
     what: 'critical instruction',
-    previous: ['Z', 'previousCritical'],
-    next: ['X', 'nextCritical'],
+    previous: ['J', 'previousCritical'],
+    next: ['K', 'nextCritical'],
     when: run => run.steps > 1,
   },
   {

@@ -14,7 +14,7 @@ export interface Marks {
 
 /** Null where nothing is searched, or the search is not understood: then nothing is marked. */
 export function marksOf(run: Run, found: Found | null): Marks | null {
-  if (found === null || found.problem !== '' || found.progress < 1) return null;
+  if (found?.problem !== '' || found.progress < 1) return null;
   const { steps } = found;
   const { lane, start, duration, first } = run.rows;
   const perLane: number[][] = run.lanes.map(() => []);

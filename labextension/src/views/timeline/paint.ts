@@ -7,7 +7,7 @@ import { WORKS } from '../../run/path';
 import type { Buckets, Run } from '../../types';
 import { shortReason } from '../../words';
 import type { Curve } from './counters';
-import { barTop, type Figure, placeOf, tracksHeight } from './figure';
+import { barTop, type Figure, placeOf } from './figure';
 import { paintBars, paintColumns, paintCritical, paintWaits } from './paint-lane';
 import type { Piece } from './path';
 import { box, DIM, FONTS, isDim, line, type DrawContext, useFont, whole } from './draw_context';
@@ -171,7 +171,7 @@ function paintDma(drawing: DrawContext, figure: Figure, strip: DmaStrip): void {
   if (found === undefined) return;
   const lane = strip.lanes[0].id;
   if (found.columns) {
-    const row = { top: strip.tracks[0], height: tracksHeight(), lanes: found.lanes };
+    const row = { top: strip.tracks[0], height: strip.tracksHeight, lanes: found.lanes };
     paintColumns(drawing, found.columns, row, colourOfColumn(drawing, figure, lane), causeOf(drawing, figure, lane));
   }
   found.tracks?.forEach((track, number) => {
@@ -184,12 +184,14 @@ function paintDma(drawing: DrawContext, figure: Figure, strip: DmaStrip): void {
 /** A thin row for each queue; transfers out of the core are fainter. */
 function paintQueues(drawing: DrawContext, figure: Figure, strip: DmaStrip): void {
   const { context } = drawing;
-  const queues = figure.dma.get(strip)?.queues ?? [];
-  queues.forEach((queue, number) => {
+  const found = figure.dma.get(strip);
+  const hidden = new Set(found?.hidden);
+  found?.queues.forEach((queue, number) => {
     const top = strip.queues + number * strip.pitch;
     for (const bar of queue.bars?.bars ?? []) {
       context.fillStyle = drawing.colouring.of(bar.step);
-      context.globalAlpha = (0.35 + 0.4 * bar.busy) * (isDim(drawing, bar) ? DIM : 1);
+      // What is on no track above is here in full.
+      context.globalAlpha = (hidden.has(bar.step) ? 1 : 0.35 + 0.4 * bar.busy) * (isDim(drawing, bar) ? DIM : 1);
       const x = whole(drawing, bar.x);
       context.fillRect(x, top, Math.max(1, whole(drawing, bar.x + bar.width) - x), SIZES.queue);
     }
