@@ -7,6 +7,7 @@ import type { Playback } from './playback';
 import { createPlayback } from './playback';
 import { rest, rove } from './roving';
 import { faultBanner, notice } from './states';
+import { createSearching } from './searching';
 import { createStepping } from './stepping';
 import type { Changes, Context, State, View } from './types';
 import { createDetails } from './views/details';
@@ -90,6 +91,7 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
     step => context.speak(step >= 0 ? `Stopped at ${spoken(run, step)}` : 'Stopped'),
   );
   const parts = exploreParts(context);
+  const searching = createSearching(() => run, store);
   const made = createCommands({
     run,
     store,
@@ -97,10 +99,13 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
     stepping: createStepping(run),
     speak: context.speak,
     openSearch() {
-      store.set({ tab: 'instructions' });
-      open('instructions');
-      panels.instructions.hidden = false;
-      late.instructions?.search();
+      if (store.state.tab === 'instructions') {
+        late.instructions?.search();
+        return;
+      }
+      store.set({ tab: 'explore', searching: true });
+      arrange(store.state);
+      parts.search();
     },
     openDetails() {
       store.set({ tab: 'explore', panel: 'details' });
@@ -142,11 +147,13 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
       else late[state.tab]?.draw(state, told);
     },
     reload() {
+      searching.again();
       for (const view of exploreViews) view.reload(run);
       for (const view of [header, late.summary, late.instructions]) view?.reload?.(run);
     },
     dispose() {
       playback.dispose();
+      searching.dispose();
       for (const view of [header, ...exploreViews, late.summary, late.instructions]) view?.dispose();
     },
   };
@@ -175,6 +182,8 @@ function states(context: Context): HTMLElement[] {
 interface Parts {
   readonly views: readonly Drawn[];
   readonly details: View;
+  /** Put the keyboard into the timeline's search. */
+  search(): void;
   readonly motion: MotionView;
   readonly values: ValuesView;
   showsValues(state: State): boolean;
@@ -226,6 +235,7 @@ function exploreParts(context: Context): Parts {
   return {
     views: [...[timeline, memory].map(drawn), following([motion, engines, values, details, source, pinned])],
     details,
+    search: () => timeline.search(),
     motion,
     values,
     showsValues: ({ tab, panel, layout }) => tab === 'explore' && panel === 'values' && SHARED[layout].includes(panel),

@@ -340,6 +340,17 @@ export interface Span {
 
 export type ColourBy = 'engine' | 'op' | 'line' | 'tensor';
 
+/** What a search found. */
+export interface Found {
+  readonly query: string;
+  /** Why it is not understood; '' if it is. */
+  readonly problem: string;
+  /** Share of the loaded rows that were looked at; only at 1 are there steps. */
+  readonly progress: number;
+  /** Steps that match, in order. */
+  readonly steps: Uint32Array;
+}
+
 /** What all views of one visualizer share: one selection drives all. */
 export interface State {
   /** Where the cursor stands. */
@@ -365,6 +376,12 @@ export interface State {
   readonly usedRange: boolean;
   /** Lines that playing stops at: "source:line". */
   readonly breakpoints: ReadonlySet<string>;
+  /** What is searched for, as the filter says it; '' for nothing. */
+  readonly query: string;
+  /** What it found; null where nothing is searched. */
+  readonly found: Found | null;
+  /** Whether the timeline has its search open. */
+  readonly searching: boolean;
   readonly tab: 'explore' | 'summary' | 'instructions';
   /** Of the panels below the transport, the one shown where there is no room for all. */
   readonly panel: 'memory' | 'motion' | 'source' | 'values' | 'details';

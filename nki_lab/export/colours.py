@@ -27,10 +27,10 @@ COLOURS: Final = MappingProxyType(
         # Kinds of lanes, and labels on them.
         "tensor": Colour("#2b70dc", "#6aa6ff"),
         "vector": Colour("#07805f", "#36d3ae"),
-        "scalar": Colour("#bd8408", "#e8ae3c"),
+        "scalar": Colour("#bd8408", "#f3c356"),
         "gpsimd": Colour("#8a2a9e", "#b155dd"),
         "sync": Colour("#838d9a", "#7c8592"),
-        "dma": Colour("#b8400c", "#db5f24"),
+        "dma": Colour("#963005", "#d8581f"),
         "cc": Colour("#2b2f6b", "#e9e6ff"),
         "on-tensor": Colour("#ffffff", "#101216"),
         "on-vector": Colour("#ffffff", "#101216"),

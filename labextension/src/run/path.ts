@@ -19,7 +19,8 @@ export interface PathPieces {
 /** Stands for work in place of a reason. */
 export const WORKS = -1;
 
-const LAUNCH = 'launch';
+/** The reason before the first row and after the last result. */
+export const LAUNCH = 'launch';
 
 const known = new WeakMap<Rows, PathPieces>();
 

@@ -53,7 +53,10 @@ function hitDma(figure: Figure, strip: DmaStrip, x: number, y: number): Hit {
   if (strip.pitch > 0 && y >= strip.queues) return hitQueue(figure, strip, x, y);
   const lane = strip.lanes[0].id;
   if (found?.columns) return { kind: 'column', strip, lane, column: Math.floor(x) };
-  const track = y < strip.tracks[1] - 1 ? 0 : 1;
+  const track = Math.max(
+    0,
+    strip.tracks.findLastIndex(top => y >= top - 1),
+  );
   const bar = nearest(found?.tracks?.[track]?.bars ?? [], x);
   if (bar === null) return { kind: 'lane', strip, lane };
   const { rows } = figure.run;
