@@ -41,6 +41,7 @@ export function initialState(run: Run): State {
     breakpoints: new Set(),
     tab: 'explore',
     panel: 'memory',
+    expanded: null,
     theme: 'light',
     layout: 'wide',
   };
@@ -142,10 +143,10 @@ export function createStore(firstRun: Run): OwnedStore {
       easing = soon(advance);
     },
     adopt(next, same) {
-      const { theme, layout, tab, panel } = state;
+      const { theme, layout, tab, panel, expanded } = state;
       run = next;
       stopEasing();
-      apply(same ? {} : { ...initialState(run), theme, layout, tab, panel });
+      apply(same ? {} : { ...initialState(run), theme, layout, tab, panel, expanded });
       for (const name of Object.keys(state)) pending.add(name as keyof State);
       if (!same) late = unplaced(run, state.step);
       else if (late >= 0 && late === state.step && run.has(late)) store.goToStep(late);
