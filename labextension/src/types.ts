@@ -385,6 +385,8 @@ export interface State {
   readonly tab: 'explore' | 'summary' | 'instructions';
   /** Of the panels below the transport, the one shown where there is no room for all. */
   readonly panel: 'memory' | 'motion' | 'source' | 'values' | 'details';
+  /** The panel that takes the whole width below the transport; null: none. */
+  readonly expanded: 'memory' | null;
   readonly theme: 'light' | 'dark';
   /** Width class of the layout. */
   readonly layout: 'narrow' | 'medium' | 'wide' | 'widest';

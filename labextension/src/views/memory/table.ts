@@ -32,16 +32,16 @@ export function rowsOf(scene: Scene): readonly { readonly space: string; readonl
 }
 
 function rowsFor(scene: Scene, tiles: readonly Tile[]): readonly Row[] {
-  const { run, usage, state } = scene;
+  const { run, usage, time } = scene;
   const sorted = [...tiles].sort((a, b) => a.low - b.low || a.top - b.top);
-  return sorted.map(tile => ({ tile, cells: rowOf(run, tile, state.time, usage.written(tile, state.time)) }));
+  return sorted.map(tile => ({ tile, cells: rowOf(run, tile, time, usage.written(tile, time)) }));
 }
 
 /** Everything as text: tabs between cells, a line for each tile. */
 export function textOf(scene: Scene): string {
-  const lines = [
-    `Memory of ${scene.run.kernel} at ${format.time(scene.state.time)}, step ${format.ordinal(scene.state.step)}`,
-  ];
+  const core = scene.cores.length > 1 ? `, core ${scene.core}` : '';
+  const step = scene.atPeak ? 'at its fullest' : `step ${format.ordinal(scene.state.step)}`;
+  const lines = [`Memory of ${scene.run.kernel}${core} at ${format.time(scene.time)}, ${step}`];
   lines.push(['Memory', ...COLUMNS].join('\t'));
   for (const { space, rows } of rowsOf(scene)) lines.push(...rows.map(row => [space, ...row.cells].join('\t')));
   return `${lines.join('\n')}\n`;
