@@ -11,7 +11,7 @@ export const COMMANDS = [
   'zoomIn', 'zoomOut', 'panLeft', 'panRight', 'fit', 'nextAlong', 'previousAlong', 'back', 'forward', 'laneUp',
   'laneDown', 'first', 'last', 'predecessor', 'successor', 'play', 'details', 'line', 'into', 'out', 'critical',
   'marker', 'zoomArea', 'search', 'breakpoint', 'nextFinding', 'previousFinding', 'usedRange', 'explore', 'summary',
-  'instructions', 'keys',
+  'instructions', 'expandMotion', 'keys',
 ] as const; // prettier-ignore
 
 export type Command = (typeof COMMANDS)[number];
@@ -37,6 +37,7 @@ export interface Surroundings {
   readonly speak: (text: string) => void;
   readonly openSearch: () => void;
   readonly openDetails: () => void;
+  readonly expandMotion: () => void;
   readonly showKeys: () => void;
   /** Steps of the findings, in order of time. */
   readonly findingSteps: () => readonly number[];
@@ -76,6 +77,7 @@ export function createCommands(around: Surroundings): Commands {
     successor: step(stepping.successor, 'Nothing waits for it'),
     play: () => playback.toggle(),
     details: around.openDetails,
+    expandMotion: around.expandMotion,
     line: step(stepping.line, 'Last line'),
     into: step(stepping.into, 'Last instruction'),
     out: step(stepping.out, 'Not in a loop, or nothing after it'),

@@ -17,13 +17,13 @@ import { createHeader } from './views/header';
 import type { InstructionsView } from './views/instructions';
 import { createInstructions } from './views/instructions';
 import { createMemory } from './views/memory';
-import { createMotion } from './views/motion';
+import { createMotion, type MotionView } from './views/motion';
 import { createPinned } from './views/pinned';
 import { createSource } from './views/source';
 import { createSummary } from './views/summary';
 import { createTimeline } from './views/timeline';
 import { createTransport } from './views/transport';
-import { createValues } from './views/values';
+import { createValues, type ValuesView } from './views/values';
 import { spoken } from './words';
 
 type Layout = State['layout'];
@@ -90,7 +90,7 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
     step => context.speak(step >= 0 ? `Stopped at ${spoken(run, step)}` : 'Stopped'),
   );
   const parts = exploreParts(context);
-  const commands = createCommands({
+  const made = createCommands({
     run,
     store,
     playback,
@@ -107,9 +107,18 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
       parts.arrange({ ...store.state, panel: 'details' });
       parts.details.element.focus();
     },
+    expandMotion() {
+      store.set({ tab: 'explore' });
+      parts.motion.expand();
+    },
     showKeys,
     findingSteps: () => findingSteps(context),
   });
+  // Where values are shown, the next thing to look at is the next NaN.
+  const commands: Commands = {
+    ...made,
+    nextFinding: () => (parts.showsValues(store.state) ? parts.values.nextNonfinite() : made.nextFinding()),
+  };
   onAsked(panels.explore, commands);
   const transport = createTransport(context, commands);
   parts.fill(panels.explore, transport.element);
@@ -166,6 +175,9 @@ function states(context: Context): HTMLElement[] {
 interface Parts {
   readonly views: readonly Drawn[];
   readonly details: View;
+  readonly motion: MotionView;
+  readonly values: ValuesView;
+  showsValues(state: State): boolean;
   /** Put the parts and the transport into their element. */
   fill(element: HTMLElement, transport: HTMLElement): void;
   arrange(state: State): void;
@@ -214,6 +226,9 @@ function exploreParts(context: Context): Parts {
   return {
     views: [...[timeline, memory].map(drawn), following([motion, engines, values, details, source, pinned])],
     details,
+    motion,
+    values,
+    showsValues: ({ tab, panel, layout }) => tab === 'explore' && panel === 'values' && SHARED[layout].includes(panel),
     fill(element, transport) {
       const { timeline, memory, motion, source, values, details, pinned } = slots;
       element.append(timeline, transport, memory, motion, tabs, source, values, details, pinned);

@@ -35,6 +35,11 @@ export function palette(root: Element): Palette {
     ok: token('ok'),
     uiFont: token('ui-font') || 'sans-serif',
     codeFont: token('code-font') || 'monospace',
+    values: {
+      below: [token('below-1'), token('below-2')],
+      above: [token('above-1'), token('above-2')],
+      size: [token('size-1'), token('size-2')],
+    },
     tints: Array.from({ length: TINTS }, (_, index) => token(`tint-${index + 1}`)),
   };
 }

@@ -17,7 +17,7 @@ import summaryStyle from './summary.css';
 import tableStyle from './table.css';
 import tokens from './tokens.css';
 import { palette, watchTheme } from './tokens';
-import type { Context, Palette, Run, Store } from './types';
+import type { Context, Palette, Run, Store, ValuesHost } from './types';
 import { spoken } from './words';
 
 const STYLES = {
@@ -36,6 +36,8 @@ const PATIENCE_MS = 150;
 export interface VisualizerOptions {
   /** Where the focus goes when Escape is pressed twice; else the notebook cell around the visualizer. */
   readonly leave?: () => void;
+  /** Where the values of tiles come from. */
+  readonly values?: ValuesHost;
 }
 
 export interface Visualizer {
@@ -113,7 +115,8 @@ class Mounted implements Visualizer {
     this.frame.dataset.layout = store.state.layout;
     this.frame.setAttribute('aria-label', `Run of ${run.kernel || 'kernel'}`);
     const speak = (text: string): void => this.live.speak(text);
-    const context: Context = { run, store, palette: () => this.palette(), speak };
+    const { values } = this.options;
+    const context: Context = { run, store, palette: () => this.palette(), speak, values };
     const explorer = createExplorer(context, () => this.keys.showModal());
     this.owned = store;
     this.explorer = explorer;

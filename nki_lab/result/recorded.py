@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.export.findings import counts, findings
-from nki_lab.kernel_runtime.protocols import ValueSource
+from nki_lab.kernel_runtime.protocols import ErrorGrowth, ValueSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.session import NotRecorded
+from nki_lab.session.arrays import Array
+from nki_lab.session.tiles import no_growth, tiles_of
 from nki_lab.session.timeline import Summary
 
 if TYPE_CHECKING:
@@ -86,7 +88,17 @@ class Recorded:
         """
         from nki_lab import widgets
 
-        return widgets.view(self.recording, fault=self.fault, step=-1 if step is None else step)
+        tiles = tiles_of(self.values, self._checked, self._growth)
+        return widgets.view(self.recording, fault=self.fault, step=-1 if step is None else step, tiles=tiles)
+
+    def _growth(self) -> ErrorGrowth:
+        """Return how the errors of the run grow from step to step."""
+        return no_growth()
+
+    @property
+    def _checked(self) -> Mapping[int, Array]:
+        """The arrays that the outputs were last compared with, by their buffers."""
+        return {}
 
     @property
     def values(self) -> ValueSource:

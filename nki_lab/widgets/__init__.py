@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.wire import VERSION, compact, encode
 
@@ -19,10 +20,10 @@ MIME: Final = "application/vnd.nki-lab.run+json"
 _LEAST: Final = 4  # compressed bytes of a row; a run that cannot fit is not encoded to find out
 
 
-def view(recording: Recording, *, fault: int = -1, step: int = -1) -> Visualizer:
+def view(recording: Recording, *, fault: int = -1, step: int = -1, tiles: TileSource | None = None) -> Visualizer:
     """The widget that draws a recording, at a step where one is given; NKI022 where the notebook packages are missing.
 
-    `fault` is the row at which the run failed, -1: it did not.
+    `fault` is the row at which the run failed, -1: it did not. `tiles` answer for values while the kernel lives.
     """
     try:
         module = importlib.import_module("nki_lab.widgets.visualizer")
@@ -35,7 +36,7 @@ def view(recording: Recording, *, fault: int = -1, step: int = -1) -> Visualizer
                 help="pip install 'nki-lab[notebook]', or write a page with run.to_html(\"run.html\")",
             )
         ) from None
-    made: Visualizer = module.Visualizer(recording, fault=fault, step=step)
+    made: Visualizer = module.Visualizer(recording, fault=fault, step=step, tiles=tiles)
     return made
 
 

@@ -8,6 +8,8 @@ import { upper } from './search';
 import { MemoryUse } from './memory_use';
 
 const NEVER = -1;
+/** Columns that messages of earlier versions do not have. */
+const LATER: ReadonlySet<string> = new Set(['views.index', 'buffers.core']);
 
 interface Iteration {
   readonly loop: string;
@@ -30,10 +32,11 @@ export class Memory {
   ) {
     const tables = new Map<string, Numbers>();
     for (const table of ['views', 'patterns', 'dims', 'buffers', 'lifetimes'] as const)
-      for (const column of TABLES[table])
-        // Messages of 0.1 do not have it.
-        if (column !== 'core' || message.has(table, column))
-          tables.set(`${table}.${column}`, message.column(table, column));
+      for (const column of TABLES[table]) {
+        // Notebooks keep messages of earlier versions, which lack some.
+        if (message.has(table, column)) tables.set(`${table}.${column}`, message.column(table, column));
+        else if (!LATER.has(`${table}.${column}`)) message.column(table, column);
+      }
     this.tables = tables;
     this.use = new MemoryUse(message, laneCores);
   }
@@ -66,6 +69,7 @@ export class Memory {
       buffer: this.bufferOf(id),
       offset: this.value('views.offset', id),
       indirect: this.value('views.indirect', id),
+      index: this.tables.get('views.index')?.[id] ?? -1,
       dtype: this.dtype(pattern),
       dims: this.dims(pattern),
     };

@@ -99,16 +99,24 @@ describe('DMA', () => {
 });
 
 describe('the critical path', () => {
-  test('has a piece for each of its rows in the hue of its lane', () => {
+  test('has work in the hue of its lane and waits in the hue of what they are for', () => {
     const run = runOf([
       { lane: QUEUE, start: 0, duration: 100, critical: 1 },
       { lane: TENSOR, start: 100, duration: 50 },
-      { lane: TENSOR, start: 200, duration: 100, critical: 1 },
+      { lane: TENSOR, start: 200, duration: 100, wait: 50, setup: 20, stall: 1, setupStall: 3, after: 0, critical: 1 },
     ]);
     const pieces = layoutPath(run, { from: 0, to: 300, width: 300 });
     expect(pieces.map(piece => [piece.hue, piece.x, piece.width, piece.step])).toEqual([
-      ['dma', 0, 100, 0],
-      ['tensor', 200, 100, 2],
+      ['dma', 0, 105, 0],
+      ['dma', 105, 75, 2],
+      ['scalar', 180, 20, 2],
+      ['tensor', 200, 104, 2],
+    ]);
+    expect(pieces.map(piece => run.stalls[piece.reason])).toEqual([
+      undefined,
+      'data from dma',
+      'table load',
+      undefined,
     ]);
   });
 
@@ -116,7 +124,7 @@ describe('the critical path', () => {
     const rows = Array.from({ length: 20_000 }, (_, at) => ({ start: at * 10, duration: 10, critical: 1 }));
     const pieces = layoutPath(runOf(rows), { from: 0, to: 200_000, width: 400 });
     expect(pieces).toHaveLength(1);
-    expect(pieces[0]).toMatchObject({ count: 20_000, x: 0, width: 400 });
+    expect(pieces[0]).toMatchObject({ count: 20_000, x: 0, from: 0, to: 200_005 });
   });
 
   test('keeps hues that change every few pixels apart', () => {

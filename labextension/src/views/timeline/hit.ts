@@ -1,6 +1,7 @@
 /** What is at a place of the timeline. */
 import type { Bar, Wait } from './bars';
 import { barTop, type Figure } from './figure';
+import type { Piece } from './path';
 import { type DmaStrip, type LaneStrip, type Strip } from './strips';
 
 /** Bars narrower than this are hit within this width around them; the nearest one is. */
@@ -12,7 +13,7 @@ export type Hit =
   | { readonly kind: 'wait'; readonly strip: LaneStrip; readonly lane: number; readonly wait: Wait }
   | { readonly kind: 'column'; readonly strip: LaneStrip | DmaStrip; readonly lane: number; readonly column: number }
   | { readonly kind: 'lane'; readonly strip: LaneStrip | DmaStrip; readonly lane: number }
-  | { readonly kind: 'path'; readonly step: number }
+  | { readonly kind: 'path'; readonly step: number; readonly piece: Piece }
   | { readonly kind: 'other'; readonly strip: Strip }
   | { readonly kind: 'none' };
 
@@ -76,7 +77,7 @@ function hitQueue(figure: Figure, strip: DmaStrip, x: number, y: number): Hit {
 
 function hitPath(figure: Figure, strip: Strip, x: number): Hit {
   const piece = nearest(figure.path, x);
-  return piece === null ? { kind: 'other', strip } : { kind: 'path', step: piece.step };
+  return piece === null ? { kind: 'other', strip } : { kind: 'path', step: piece.step, piece };
 }
 
 interface Extent {

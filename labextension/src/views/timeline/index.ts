@@ -3,6 +3,7 @@ import { createSurface, type Surface } from '../../canvas/surface';
 import { forgetWidths } from '../../canvas/text';
 import { ask } from '../../commands';
 import { el, setAttribute, setStyle, setText } from '../../dom';
+import { WORKS } from '../../run/path';
 import { useStyle } from '../../styles';
 import type { Changes, Context, Run, State, View, ViewFactory } from '../../types';
 import { moreBox, MOST_ARROWS } from './arrows';
@@ -198,7 +199,7 @@ class Timeline implements View {
     const { store } = this.context;
     const outlined = hit.kind === 'column' || (hit.kind === 'bar' && hit.bar.count > 1);
     const pointed = outlined ? box : null;
-    const step = this.figure && (hit.kind === 'bar' || hit.kind === 'path') ? stepOf(this.figure, hit) : -1;
+    const step = this.figure && (hit.kind === 'bar' || isWork(hit)) ? stepOf(this.figure, hit) : -1;
     this.plot.dataset.on = hit.kind === 'other' && hit.strip.kind === 'axis' ? 'axis' : hit.kind;
     if (this.cardFor !== keyOf(hit)) this.hideCard();
     const changed = pointed?.x !== this.pointed?.x || pointed?.y !== this.pointed?.y;
@@ -227,6 +228,11 @@ function sameFigure(before: Figure | null, run: Run, layout: Layout, scale: Scal
   return layoutFigure(run, layout, scale);
 }
 
+/** What works on the critical path; a wait there is not the row that waits. */
+function isWork(hit: Hit): hit is Hit & { kind: 'path' } {
+  return hit.kind === 'path' && hit.piece.reason === WORKS;
+}
+
 /** Equal for two hits on the same thing. */
 function keyOf(hit: Hit): string {
   switch (hit.kind) {
@@ -237,7 +243,7 @@ function keyOf(hit: Hit): string {
     case 'column':
       return `column ${hit.lane} ${hit.column}`;
     case 'path':
-      return `path ${hit.step}`;
+      return `path ${hit.piece.from}`;
     case 'lane':
     case 'other':
     case 'none':

@@ -82,10 +82,8 @@ export function boxOf(figure: Figure, hit: Hit): Box | null {
         hit.strip.kind === 'dma' ? [hit.strip.tracks[0], tracksHeight()] : [hit.strip.top + 2, hit.strip.height - 4];
       return { x: hit.column, width: 1, y, height };
     }
-    case 'path': {
-      const row = placeOf(figure, hit.step);
-      return row && { ...row, y: SIZES.axis, height: SIZES.path };
-    }
+    case 'path':
+      return { x: hit.piece.x, width: hit.piece.width, y: SIZES.axis, height: SIZES.path };
     case 'lane':
     case 'other':
     case 'none':
@@ -195,7 +193,7 @@ export function rangeOf(figure: Figure, hit: Hit): Span | null {
     case 'wait':
       return { from: start(hit.wait.step) - rows.wait[hit.wait.step - rows.first], to: start(hit.wait.step) };
     case 'path':
-      return { from: start(hit.step), to: end(hit.step) };
+      return { from: hit.piece.from, to: hit.piece.to };
     case 'column':
       return { from: timeOf(figure.scale, hit.column - 12), to: timeOf(figure.scale, hit.column + 12) };
     case 'lane':
