@@ -123,7 +123,19 @@ export interface Buffer {
   readonly byte: number;
   readonly partitionBytes: number;
   readonly site: number;
+  /** The core in whose memory it is; 0 for shared HBM. */
+  readonly core: number;
   readonly lifetime: Lifetime | null;
+}
+
+/** The memories that each core has of its own. */
+export type OnChip = 'sbuf' | 'psum';
+
+/** The fullest moment of a memory: live bytes in its fullest partition, on that core, from that time on. */
+export interface Peak {
+  readonly bytes: number;
+  readonly core: number;
+  readonly time: number;
 }
 
 export interface Lifetime {
@@ -222,6 +234,8 @@ export interface Run {
   readonly steps: number;
   readonly makespan: number;
   readonly lanes: readonly Lane[];
+  /** The cores that it ran on, ascending. */
+  readonly cores: readonly number[];
   readonly stalls: readonly string[];
   readonly rows: Rows;
   readonly sources: readonly Source[];
@@ -275,10 +289,13 @@ export interface Run {
   readonly criticalPath: Uint32Array;
   /** Exact sums of a lane between two times in `count` equal buckets. */
   buckets(lane: number, from: number, to: number, count: number): Buckets;
-  /** Memory in use per partition (fullest): step function as pairs, cut to a window and thinned to maxima. */
-  usage(space: 'sbuf' | 'psum', from: number, to: number, count: number): Float64Array;
-  /** Buffers of a memory with an address whose lifetime touches [from, to]. */
-  living(space: 'sbuf' | 'psum', from: number, to: number): readonly Buffer[];
+  /** Live bytes in the fullest partition of a core's memory: step function as pairs of time and bytes, cut to a window
+   * and thinned to maxima. */
+  usage(space: OnChip, core: number, from: number, to: number, count: number): Float64Array;
+  /** The largest value of `usage` over the whole run, of one core or of all; null where nothing is known. */
+  peak(space: OnChip, core?: number): Peak | null;
+  /** Buffers of a core's memory with an address whose lifetime touches [from, to]. */
+  living(space: OnChip, core: number, from: number, to: number): readonly Buffer[];
   /** Shares by line, largest first. */
   readonly lines: readonly LineShare[];
   /** Steps at a line of source. */

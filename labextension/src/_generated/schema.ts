@@ -309,10 +309,9 @@ export const TABLES = {
   views: ['buffer', 'pattern', 'offset', 'indirect', 'index'],
   patterns: ['dtype', 'dim', 'rank'],
   dims: ['size', 'step'],
-  buffers: ['name', 'space', 'kind', 'pattern', 'partition', 'partitions', 'byte', 'partition_bytes', 'site'],
+  buffers: ['name', 'space', 'kind', 'pattern', 'partition', 'partitions', 'byte', 'partition_bytes', 'site', 'core'],
   sites: ['source', 'line', 'column', 'end_line', 'end_column', 'function'],
   iterations: ['parent', 'loop', 'value', 'site'],
-  usage: ['time', 'sbuf', 'psum'],
   ops: [
     'name',
     'detail',
@@ -328,6 +327,7 @@ export const TABLES = {
     'cadence',
   ],
   lifetimes: ['buffer', 'start', 'end', 'first', 'last', 'written', 'writer', 'iteration'],
+  usage: ['time', 'core', 'sbuf', 'psum'],
 } as const;
 
 /** Bytes of a partition of each memory, and partitions; zeros where the target is unknown. */
