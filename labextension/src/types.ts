@@ -172,7 +172,7 @@ export interface Op {
   readonly workUnit: string;
 }
 
-/** How an instruction treats its operands; what a recording does not have is empty, 'unknown', -1 or null. */
+/** How an instruction treats its operands; what a recording does not have is empty, 'undeclared', -1 or null. */
 export interface Treatment {
   /** Names of the operands, in the order of its accesses. */
   readonly operands: readonly string[];

@@ -27,7 +27,7 @@ export type Hue = (typeof HUES)[number];
 export const INDIRECTIONS = ['none', 'scalar', 'vector', 'gather'] as const;
 export type Indirection = (typeof INDIRECTIONS)[number];
 
-export const ARRANGEMENTS = ['unknown', 'in order', 'transposed', 'product', 'in place'] as const;
+export const ARRANGEMENTS = ['undeclared', 'in order', 'transposed', 'product', 'in place'] as const;
 export type Arrangement = (typeof ARRANGEMENTS)[number];
 
 export const DESCRIPTOR_MODES = ['none', 'static', 'hardware', 'software'] as const;

@@ -141,7 +141,7 @@ function below(motion: Motion, width: number): (HTMLElement | null)[] {
   const inHbm = [...motion.inputs, ...motion.outputs].filter(item => item.buffer.space === 'hbm');
   const notes = [transferText(motion), productText(motion), accumulationText(motion)].filter(text => text !== '');
   const shade =
-    motion.arrangement === 'unknown' || motion.arrangement === 'product' ? '' : 'Shade = source partition or row.';
+    motion.arrangement === 'undeclared' || motion.arrangement === 'product' ? '' : 'Shade = source partition or row.';
   return [
     ...inHbm.slice(0, 2).map(item => bytesFigure(item, width)),
     el('p', { class: 'nki-quiet nki-pad' }, [...notes, shade].filter(text => text !== '').join('. ')),

@@ -42,7 +42,7 @@ export interface Tile {
 export function shadeOf(item: Operand, arrangement: Arrangement): number {
   if (item.indirect !== 'none' && !item.slice.exact) return -1; // nobody knows which rows
   const isResult = item.role !== 'read';
-  if (arrangement === 'unknown' || arrangement === 'product') return -1;
+  if (arrangement === 'undeclared' || arrangement === 'product') return -1;
   const { dims } = item.view;
   if (isResult && arrangement === 'transposed') return dims.length - 1;
   const first = dims.findIndex(([size]) => size > 1);
