@@ -18,7 +18,7 @@ is relative to its terms and not to what they cancel to.
 from __future__ import annotations
 
 import math
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def assert_close(
     |expected|, or where it is `expected` rounded to `dtype`. NaN is close to NaN, an infinity to itself.
     The message names the worst element, its values, and its error in units in the last place.
     """
-    have, want = _array(actual, "actual"), _array(expected, "expected")
+    have, want = plain_array(actual, "actual"), plain_array(expected, "expected")
     if have.shape != want.shape:
         raise AssertionError(f"shapes differ: actual is {have.shape}, expected {want.shape}")
     kind = _precision(have, dtype)
@@ -54,21 +54,89 @@ def assert_close(
     if kind is None or kind not in GROWTH:
         _assert_equal(have, want, rtol, atol)
         return
+    found = _distances(have, want, kind, rtol, atol)
+    if not found.close.all():
+        raise AssertionError(_message(found, kind))
+
+
+class Comparison(NamedTuple):
+    """The element of an array that is furthest from its reference, by what is allowed.
+
+    `place` is its index, `error` is |actual - expected| there and `allowed` how large it may be; `bad` of `size`
+    elements are further off.
+    """
+
+    place: tuple[int, ...]
+    actual: float
+    expected: float
+    error: float
+    allowed: float
+    bad: int
+    size: int
+
+    @property
+    def close(self) -> bool:
+        """Whether all elements are as close as their dtype allows."""
+        return self.bad == 0
+
+
+def compare(actual: Any, expected: Any, dtype: Any = None) -> Comparison:
+    """Compare as `assert_close` does, and return the worst element; ValueError where shapes differ or are empty."""
+    have, want = plain_array(actual, "actual"), plain_array(expected, "expected")
+    if have.shape != want.shape or not have.size:
+        raise ValueError(f"shapes differ: actual is {have.shape}, expected {want.shape}")
+    kind = _precision(have, dtype)
+    if kind is not None and kind.kind == "packed":
+        have, want = _bits(have), _bits(want)
+    precision = kind if kind in GROWTH else None
+    found = _distances(have, want, precision, None, None)
+    with np.errstate(all="ignore"):
+        relative = found.difference / np.maximum(found.allowed, np.finfo(np.float64).tiny)
+        index = _worst(relative if found.close.all() else np.where(found.close, -1.0, relative))
+    return Comparison(
+        place=index,
+        actual=float(found.wide[index]),
+        expected=float(found.goal[index]),
+        error=float(found.difference[index]),
+        allowed=float(found.allowed[index]),
+        bad=int(np.count_nonzero(~found.close)),
+        size=int(have.size),
+    )
+
+
+class _Distances(NamedTuple):
+    """Two arrays in float64, their difference, how large it may be, and where they are close."""
+
+    wide: Array
+    goal: Array
+    difference: Array
+    allowed: Array
+    close: Array
+    rtol: float
+    atol: float
+
+
+def _distances(have: Array, want: Array, kind: DType | None, rtol: float | None, atol: float | None) -> _Distances:
     wide, goal = have.astype(np.float64), want.astype(np.float64)
-    finite = goal[np.isfinite(goal)]
-    rtol = tolerance(kind) if rtol is None else rtol
+    if rtol is None:
+        rtol = 0.0 if kind is None else tolerance(kind)
     if atol is None:
+        finite = goal[np.isfinite(goal)]
         atol = rtol * math.sqrt(float(np.mean(finite**2))) if finite.size else 0.0
     with np.errstate(all="ignore"):
         difference = np.abs(wide - goal)
-        close = (difference <= atol + rtol * np.abs(goal)) & np.isfinite(goal)
-        rounded = want.astype(np.dtype(kind.host)) if isinstance(kind.host, np.dtype) else want
-        close |= (wide == goal) | (np.isnan(wide) & np.isnan(goal)) | (wide == rounded.astype(np.float64))
-    if not close.all():
-        raise AssertionError(_message(wide, goal, close, difference, kind, rtol, atol))
+        allowed = atol + rtol * np.abs(goal)
+        close = (difference <= allowed) & np.isfinite(goal)
+        close |= (wide == goal) | (np.isnan(wide) & np.isnan(goal))
+        if kind is not None:
+            rounded = want.astype(np.dtype(kind.host)) if isinstance(kind.host, np.dtype) else want
+            close |= wide == rounded.astype(np.float64)
+        difference = np.where((wide == goal) | (np.isnan(wide) & np.isnan(goal)), 0.0, difference)
+    return _Distances(wide, goal, difference, allowed, close, rtol, atol)
 
 
-def _array(value: Any, name: str) -> Array:
+def plain_array(value: Any, name: str = "array") -> Array:
+    """Return an array of any library, or a number, as one of NumPy."""
     kind = kind_of(value)
     return np.asarray(value) if kind is None else plain(value, kind, name)
 
@@ -124,7 +192,7 @@ def quantize_mx(values: Any, dtype: Any, algorithm: Literal["nki", "ocp"] = "nki
     kind = dtype_of(dtype)
     if kind not in _MX or algorithm not in ("nki", "ocp"):
         raise ValueError(f"{kind.name}, {algorithm!r}: choose float8_e5m2 or float8_e4m3fn, and nki or ocp")
-    wide = _array(values, "values").astype(np.float64)
+    wide = plain_array(values, "values").astype(np.float64)
     rows, columns = wide.shape
     blocks = wide.reshape(rows // 8, 8, columns // 4, 4)
     largest = np.abs(blocks).max(axis=(1, 3))
@@ -143,23 +211,24 @@ def ulp(value: float, dtype: DType) -> float:
     return 2.0 ** max(exponent - dtype.mantissa_bits, dtype.smallest_exponent)
 
 
-def _message(wide: Array, goal: Array, close: Array, difference: Array, kind: DType, rtol: float, atol: float) -> str:
-    allowed = atol + rtol * np.abs(goal)
+def _message(found: _Distances, kind: DType) -> str:
+    close = found.close
     with np.errstate(all="ignore"):
-        index = _worst(np.where(close, -1.0, difference / np.where(allowed > 0, allowed, np.finfo(np.float64).tiny)))
-    actual, expected = float(wide[index]), float(goal[index])
+        relative = found.difference / np.where(found.allowed > 0, found.allowed, np.finfo(np.float64).tiny)
+        index = _worst(np.where(close, -1.0, relative))
+    actual, expected = float(found.wide[index]), float(found.goal[index])
     bad = int(np.count_nonzero(~close))
     lines = [
-        f"{bad} of {wide.size} elements ({100 * bad / wide.size:.3g} %) are further off than {kind.name} explains",
+        f"{bad} of {close.size} elements ({100 * bad / close.size:.3g} %) are further off than {kind.name} explains",
         f"  worst at {_place(index)}: actual {actual:.9g}, expected {expected:.9g}",
     ]
     error = abs(actual - expected)
     if math.isfinite(error):
         lines.append(
-            f"  difference {error:.3g}, which is {error / ulp(expected, kind):.3g} ulp; "
-            f"allowed {atol:.3g} + {rtol:.3g} * |expected| = {atol + rtol * abs(expected):.3g}"
+            f"  difference {error:.3g}, which is {error / ulp(expected, kind):.3g} ulp; allowed {found.atol:.3g} + "
+            f"{found.rtol:.3g} * |expected| = {found.atol + found.rtol * abs(expected):.3g}"
         )
     return "\n".join(lines)
 
 
-__all__ = ["GROWTH", "assert_close", "quantize_mx", "tolerance", "ulp"]
+__all__ = ["GROWTH", "Comparison", "assert_close", "compare", "quantize_mx", "tolerance", "ulp"]

@@ -17,11 +17,12 @@ from typing import NotRequired, get_args, get_origin, get_type_hints, is_typeddi
 from nki_lab import wire
 from nki_lab.export import formatting
 from nki_lab.export.colours import COLOURS, LABELS
+from nki_lab.isa.dtype import DTYPES
 from nki_lab.kernel_runtime import vocabulary
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.bottlenecks import SENTENCES
 from nki_lab.widgets import MIME
-from nki_lab.wire import header_types
+from nki_lab.wire import header_types, values
 from nki_lab.wire.message import MAGIC, VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,13 +43,22 @@ def enumerations() -> dict[str, Sequence[str]]:
         "BufferKind": vocabulary.BUFFER_KINDS,
         "LaneKind": vocabulary.LANE_KINDS,
         "Hue": tuple(vocabulary.KINDS),
+        "Indirection": vocabulary.INDIRECTIONS,
+        "Arrangement": vocabulary.ARRANGEMENTS,
+        "DescriptorMode": vocabulary.DESCRIPTOR_MODES,
     }
 
 
 def constants() -> dict[str, tuple[str, object, str]]:
     """Constants by name: type (empty: that of the value), value, and what it is."""
     stalls = {
-        stall.name: {"label": stall.label, "short": stall.short, "hue": stall.kind, "forTile": stall.for_tile}
+        stall.name: {
+            "label": stall.label,
+            "short": stall.short,
+            "hue": stall.kind,
+            "forTile": stall.for_tile,
+            "byResult": stall.by_result,
+        }
         for stall in vocabulary.STALLS
     }
     return {
@@ -68,6 +78,11 @@ def constants() -> dict[str, tuple[str, object, str]]:
         "ROLE_LABELS": ("Readonly<Record<Role, string>>", dict(vocabulary.ROLE_LABELS), ""),
         "MEMORY_LABELS": ("Readonly<Record<Memory, string>>", dict(vocabulary.MEMORIES), ""),
         "MEMORY_OF": ("Readonly<Record<Space, Memory>>", dict(vocabulary.MEMORY_OF), "The memory of each space."),
+        "DTYPE_BYTES": (
+            "Readonly<Record<string, number>>",
+            {name: dtype.nbytes for name, dtype in DTYPES.items()},
+            "Bytes of an element by the name of its dtype.",
+        ),
         "THIN": ("", formatting.THIN, "Stands between thousands."),
         "TIMES": ("", [{"size": n, "unit": name} for n, name in formatting.TIMES], "Units of time in picoseconds."),
         "SIZES": ("", formatting.SIZES, "Units of size, each 1,024 of the one before."),
@@ -85,6 +100,8 @@ def constants() -> dict[str, tuple[str, object, str]]:
         "WIRE_VERSION": ("", VERSION, ""),
         "WHOLE": ("", wire.WHOLE, "Rows up to which a run is sent whole."),
         "RANGE": ("", wire.RANGE, "Rows of a range of a run that is larger."),
+        "MARKS": ("", values.MARKS, "The flags of a cell of a tile's values."),
+        "VALUE_TIMES": ("", values.TIMES, "When values are asked for."),
         "TABLES": ("", wire.TABLES, "Columns of the tables of messages."),
     }  # fmt: skip
 
@@ -98,7 +115,7 @@ def typescript() -> str:
         parts.append(f"{_constant(plural, '', members)}\nexport type {name} = (typeof {plural})[number];")
     parts.append(
         "export interface Stall {\n  readonly label: string;\n  readonly short: string;\n  readonly hue: Hue | '';\n"
-        "  readonly forTile: boolean;\n}"
+        "  readonly forTile: boolean;\n  readonly byResult: boolean;\n}"
     )
     parts += [_doc(doc) + _constant(name, kind, value) for name, (kind, value, doc) in constants().items()]
     parts += _interfaces()

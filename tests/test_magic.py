@@ -510,7 +510,7 @@ def test_every_option_says_what_it_does() -> None:
     ("line", "candidates"),
     [
         ("%%nki --ta", ["--target"]),
-        ("%%nki --target trn2 --ch", ["--check-only"]),
+        ("%%nki --target trn2 --ch", ["--check-only", "--check-against"]),
         ("%%nki --target ", ["trn1", "trn1n", "inf2", "gen2", "trn2", "gen3", "trn3", "gen4"]),
         ("%%nki --target trn1", ["trn1", "trn1n"]),
         ("%%nki --inputs r", ["randn(seed=0)"]),
@@ -657,3 +657,53 @@ def test_calls_in_cells_are_written_nowhere(
     notebook.good(f"%%nki\n{ADD}\nadd(x, x)")
     assert recorder.calls("add", on_disk=False)
     assert not (tmp_path / ".nki-lab").exists()
+
+
+# -- comparing with a reference ----------------------------------------------------------------------------------------
+
+
+def test_results_are_compared_with_an_array_or_a_function_of_the_notebook(notebook: Notebook) -> None:
+    notebook.good("wanted = x + x\ndef reference(a, b): return a + b")
+    for expression in ("wanted", "reference", "'[x + x]'", "'lambda a, b: a + b'"):
+        done = notebook.good(f"%%nki --check-against {expression}\n{ADD}\nadd(x, x)")
+        assert "add agrees with" in done.text
+        assert "largest error" in done.text
+        assert len(done.drawn) == 1
+
+
+def test_a_difference_is_a_table_with_its_place_and_cause(notebook: Notebook) -> None:
+    notebook.good("wanted = x + x\nwanted[3, 5] += 0.5")
+    done = notebook.good(f"%%nki --no-view --check-against wanted\n{ADD}\nadd(x, x)")
+    assert "add differs from wanted" in done.text
+    row = next(line for line in done.text.splitlines() if line.strip().startswith("result"))
+    assert row.split()[1:5] == ["0.5", "[3,", "5]", "2"]
+    assert "1 of 2,048" in row
+    assert "rounding is not the cause" in done.text
+    assert "<th" in done.html
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("missing", "NameError: name 'missing' is not defined"),
+        ("'1 +'", "SyntaxError"),
+        ("'[x, x]'", "AssertionError: add has 1 outputs, the reference 2"),
+        ("'x[:3]'", "ValueError: shapes differ"),
+        ("'lambda: 1'", "TypeError"),
+        ("'\"<b>\"'", "not compared"),
+    ],
+)
+def test_a_reference_that_cannot_be_compared_is_said_and_the_run_drawn(
+    notebook: Notebook, expression: str, reason: str
+) -> None:
+    done = notebook.good(f"%%nki --check-against {expression}\n{ADD}\nadd(x, x)")
+    assert reason in done.text
+    assert "<b>" not in done.html.split("not compared")[-1].split("</p>")[0]
+    assert len(done.drawn) == 1
+    assert (done.value == 2).all()
+
+
+def test_a_cell_without_results_is_not_compared(notebook: Notebook) -> None:
+    assert "no kernel was called" in notebook.good(f"%%nki --check-against x\n{ADD}").text
+    profiled = notebook.good(f"%%nki --check-against x\n{ADD}\nadd(nki_lab.spec((128, 16), 'float32'), x)")
+    assert "add has no results" in profiled.text

@@ -2,6 +2,8 @@
 import type { Playback } from './playback';
 import type { Stepping } from './stepping';
 import { whole } from './store';
+import { beyond } from './searching';
+import { showWait, stallSteps } from './stalls';
 import type { Run, Span, Store } from './types';
 
 const ZOOM = 1.25;
@@ -10,8 +12,9 @@ const PAN = 0.2;
 export const COMMANDS = [
   'zoomIn', 'zoomOut', 'panLeft', 'panRight', 'fit', 'nextAlong', 'previousAlong', 'back', 'forward', 'laneUp',
   'laneDown', 'first', 'last', 'predecessor', 'successor', 'play', 'details', 'line', 'into', 'out', 'critical',
-  'marker', 'zoomArea', 'search', 'breakpoint', 'nextFinding', 'previousFinding', 'usedRange', 'explore', 'summary',
-  'instructions', 'keys',
+  'marker', 'zoomArea', 'search', 'breakpoint', 'nextFinding', 'previousFinding', 'nextStall', 'previousStall',
+  'nextCritical', 'previousCritical', 'nextMatch', 'previousMatch', 'usedRange', 'explore', 'summary',
+  'instructions', 'expandMotion', 'keys',
 ] as const; // prettier-ignore
 
 export type Command = (typeof COMMANDS)[number];
@@ -37,6 +40,7 @@ export interface Surroundings {
   readonly speak: (text: string) => void;
   readonly openSearch: () => void;
   readonly openDetails: () => void;
+  readonly expandMotion: () => void;
   readonly showKeys: () => void;
   /** Steps of the findings, in order of time. */
   readonly findingSteps: () => readonly number[];
@@ -58,6 +62,25 @@ export function createCommands(around: Surroundings): Commands {
     const target = by > 0 ? steps.find(item => item > from) : steps.findLast(item => item < from);
     step(() => target ?? -1, 'No further finding')();
   };
+  /** Around the end, as searches go. */
+  const match = (by: 1 | -1) => (): void => {
+    const { found, selected, step: at } = store.state;
+    const steps = found?.steps ?? new Uint32Array(0);
+    // Before anything was selected the current step may be the first match.
+    const further = beyond(steps, selected >= 0 ? selected : at - by, by);
+    const target = further >= 0 ? further : (steps.at(by > 0 ? 0 : -1) ?? -1);
+    step(() => target, found === null ? 'Nothing is searched' : 'No instruction matches')();
+  };
+  const stall = (by: 1 | -1) => (): void => {
+    const target = beyond(stallSteps(run), store.state.step, by);
+    step(() => target, by > 0 ? 'No further stall' : 'No earlier stall')();
+    if (target >= 0) showWait(run, store, target);
+  };
+  const critical = (by: 1 | -1): (() => void) =>
+    step(
+      from => beyond(run.criticalPath, from, by),
+      by > 0 ? 'Last critical instruction' : 'First critical instruction',
+    );
   return {
     zoomIn: () => zoom(store, 1 / ZOOM),
     zoomOut: () => zoom(store, ZOOM),
@@ -76,6 +99,7 @@ export function createCommands(around: Surroundings): Commands {
     successor: step(stepping.successor, 'Nothing waits for it'),
     play: () => playback.toggle(),
     details: around.openDetails,
+    expandMotion: around.expandMotion,
     line: step(stepping.line, 'Last line'),
     into: step(stepping.into, 'Last instruction'),
     out: step(stepping.out, 'Not in a loop, or nothing after it'),
@@ -93,6 +117,12 @@ export function createCommands(around: Surroundings): Commands {
     breakpoint: () => toggleBreakpoint(store, around.speak),
     nextFinding: finding(1),
     previousFinding: finding(-1),
+    nextStall: stall(1),
+    previousStall: stall(-1),
+    nextCritical: critical(1),
+    previousCritical: critical(-1),
+    nextMatch: match(1),
+    previousMatch: match(-1),
     usedRange: () => store.set({ usedRange: !store.state.usedRange }),
     explore: () => store.set({ tab: 'explore' }),
     summary: () => store.set({ tab: 'summary' }),

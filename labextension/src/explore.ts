@@ -7,6 +7,7 @@ import type { Playback } from './playback';
 import { createPlayback } from './playback';
 import { rest, rove } from './roving';
 import { faultBanner, notice } from './states';
+import { createSearching } from './searching';
 import { createStepping } from './stepping';
 import type { Changes, Context, State, View } from './types';
 import { createDetails } from './views/details';
@@ -17,13 +18,13 @@ import { createHeader } from './views/header';
 import type { InstructionsView } from './views/instructions';
 import { createInstructions } from './views/instructions';
 import { createMemory } from './views/memory';
-import { createMotion } from './views/motion';
+import { createMotion, type MotionView } from './views/motion';
 import { createPinned } from './views/pinned';
 import { createSource } from './views/source';
 import { createSummary } from './views/summary';
 import { createTimeline } from './views/timeline';
 import { createTransport } from './views/transport';
-import { createValues } from './views/values';
+import { createValues, type ValuesView } from './views/values';
 import { spoken } from './words';
 
 type Layout = State['layout'];
@@ -90,26 +91,39 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
     step => context.speak(step >= 0 ? `Stopped at ${spoken(run, step)}` : 'Stopped'),
   );
   const parts = exploreParts(context);
-  const commands = createCommands({
+  const searching = createSearching(() => run, store);
+  const made = createCommands({
     run,
     store,
     playback,
     stepping: createStepping(run),
     speak: context.speak,
     openSearch() {
-      store.set({ tab: 'instructions' });
-      open('instructions');
-      panels.instructions.hidden = false;
-      late.instructions?.search();
+      if (store.state.tab === 'instructions') {
+        late.instructions?.search();
+        return;
+      }
+      store.set({ tab: 'explore', searching: true });
+      arrange(store.state);
+      parts.search();
     },
     openDetails() {
       store.set({ tab: 'explore', panel: 'details' });
       parts.arrange({ ...store.state, panel: 'details' });
       parts.details.element.focus();
     },
+    expandMotion() {
+      store.set({ tab: 'explore' });
+      parts.motion.expand();
+    },
     showKeys,
     findingSteps: () => findingSteps(context),
   });
+  // Where values are shown, the next thing to look at is the next NaN.
+  const commands: Commands = {
+    ...made,
+    nextFinding: () => (parts.showsValues(store.state) ? parts.values.nextNonfinite() : made.nextFinding()),
+  };
   onAsked(panels.explore, commands);
   const transport = createTransport(context, commands);
   parts.fill(panels.explore, transport.element);
@@ -137,11 +151,13 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
       else late[state.tab]?.draw(state, told);
     },
     reload() {
+      searching.again();
       for (const view of exploreViews) view.reload(run);
       for (const view of [header, late.summary, late.instructions]) view?.reload?.(run);
     },
     dispose() {
       playback.dispose();
+      searching.dispose();
       for (const view of [header, ...exploreViews, late.summary, late.instructions]) view?.dispose();
     },
   };
@@ -170,6 +186,11 @@ function states(context: Context): HTMLElement[] {
 interface Parts {
   readonly views: readonly Drawn[];
   readonly details: View;
+  /** Put the keyboard into the timeline's search. */
+  search(): void;
+  readonly motion: MotionView;
+  readonly values: ValuesView;
+  showsValues(state: State): boolean;
   /** Put the parts and the transport into their element. */
   fill(element: HTMLElement, transport: HTMLElement): void;
   arrange(state: State): void;
@@ -218,6 +239,10 @@ function exploreParts(context: Context): Parts {
   return {
     views: [...[timeline, memory].map(drawn), following([motion, engines, values, details, source, pinned])],
     details,
+    search: () => timeline.search(),
+    motion,
+    values,
+    showsValues: ({ tab, panel, layout }) => tab === 'explore' && panel === 'values' && SHARED[layout].includes(panel),
     fill(element, transport) {
       const { timeline, memory, motion, source, values, details, pinned } = slots;
       element.append(timeline, transport, memory, motion, tabs, source, values, details, pinned);

@@ -13,6 +13,7 @@ const PATHS = {
   into: ' M4 2.5v6.5h8M9 6l3 3-3 3',
   along: ' M2.5 8h11M9.5 4l4 4-4 4',
   search: ' M10.2 10.2L14 14M11.5 7a4.5 4.5 0 1 1-9 0a4.5 4.5 0 0 1 9 0z',
+  expand: ' M9.5 2.5h4v4M13.5 2.5L9 7M6.5 13.5h-4v-4M2.5 13.5L7 9',
   close: ' M4 4l8 8M12 4l-8 8',
   copy: ' M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3',
   error:

@@ -1,6 +1,7 @@
 /** The keyboard: which key does what, only while the visualizer has the focus, and unseen by the notebook. */
 import type { Command, Commands } from './commands';
 import { el } from './dom';
+import { STALL_RULE } from './stalls';
 
 interface Binding {
   readonly keys: readonly string[];
@@ -41,12 +42,19 @@ export const BINDINGS: readonly Binding[] = [
   b('ArrowDown', 'laneDown', '↓', 'lane below, at the cursor'),
   b('[', 'predecessor', '[', 'what it waited for'),
   b(']', 'successor', ']', 'what waits for it'),
-  b('n', 'nextFinding', 'N', 'next warning'),
+  b('n', 'nextFinding', 'N', 'next warning, next NaN where values are shown'),
   b('p', 'previousFinding', 'P', 'previous warning'),
+  b('e', 'nextStall', 'E', `next stall: ${STALL_RULE}`),
+  b('q', 'previousStall', 'Q', 'previous stall'),
+  b('k', 'nextCritical', 'K', 'next critical instruction'),
+  b('j', 'previousCritical', 'J', 'previous critical instruction'),
+  b('h', 'nextMatch', 'H', 'next match of the search'),
+  b('g', 'previousMatch', 'G', 'previous match of the search'),
   b('b', 'breakpoint', 'B', 'breakpoint here'),
   b('u', 'usedRange', 'U', 'used range, full range'),
   b('Enter', 'details', 'Enter', 'open details'),
-  b('/', 'search', '/', 'search'),
+  b('x', 'expandMotion', 'X', 'expand motion'),
+  b('/', 'search', '/', 'search and mark'),
   b('1', 'explore', '1', 'Explore'),
   b('2', 'summary', '2', 'Summary'),
   b('3', 'instructions', '3', 'Instructions'),

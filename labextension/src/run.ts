@@ -21,6 +21,7 @@ import type {
   Source,
   Span,
   TileView,
+  Treatment,
   Uses,
 } from './types';
 import { Edges } from './run/edges';
@@ -30,6 +31,7 @@ import { LineSteps } from './run/line_steps';
 import { Memory } from './run/memory';
 import { LoadedRows } from './run/rows';
 import { upper } from './run/search';
+import { Treatments } from './run/treatments';
 import { Sites } from './run/sites';
 import { BufferUses } from './run/uses';
 import { ZoomSums } from './run/zoom';
@@ -54,6 +56,7 @@ export class LoadedRun implements Run {
   readonly findings: readonly Finding[];
   readonly fault: number;
   readonly capacity: Run['capacity'];
+  readonly machine: Run['machine'];
   readonly path: PathTime;
   readonly laneTimes: readonly LaneTime[];
   readonly bottlenecks: readonly Sentence[];
@@ -62,6 +65,7 @@ export class LoadedRun implements Run {
   private readonly names: readonly string[];
   private readonly ops: { readonly name: Numbers; readonly detail: Numbers; readonly unit: Numbers | null };
   private readonly iterationTable: Record<'parent' | 'loop' | 'value', Numbers>;
+  private readonly treatments: Treatments;
   private readonly memory: Memory;
   private readonly sites: Sites;
   private readonly zoom: ZoomSums | null;
@@ -88,6 +92,7 @@ export class LoadedRun implements Run {
     this.findings = header.findings;
     this.fault = header.fault;
     this.capacity = header.capacity;
+    this.machine = header.machine ?? null;
     this.path = header.path;
     this.laneTimes = header.lane_times;
     this.bottlenecks = header.bottlenecks ?? [];
@@ -100,6 +105,7 @@ export class LoadedRun implements Run {
       // Notebooks keep messages of earlier versions, which have none.
       unit: message.has('ops', 'work_unit') ? message.column('ops', 'work_unit') : null,
     };
+    this.treatments = new Treatments(message, header.names);
     this.iterationTable = {
       parent: message.column('iterations', 'parent'),
       loop: message.column('iterations', 'loop'),
@@ -185,6 +191,10 @@ export class LoadedRun implements Run {
     const op = this.rows.op[this.at(step)];
     const { name, detail, unit } = this.ops;
     return { name: this.names[name[op]], detail: this.names[detail[op]], workUnit: unit ? this.names[unit[op]] : '' };
+  }
+
+  treatment(step: number): Treatment {
+    return this.treatments.of(this.rows.op[this.at(step)]);
   }
 
   site(id: number): Site | null {

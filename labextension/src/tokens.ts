@@ -9,6 +9,9 @@ const OWN_THEMES = new Set(['JupyterLab Light', 'JupyterLab Dark']);
 
 type Theme = 'light' | 'dark';
 
+const DARK = '(prefers-color-scheme: dark)';
+const FORCED = '(forced-colors: active)';
+
 /** All tokens as they are now on `root`, an element with the class `nki-root`. */
 export function palette(root: Element): Palette {
   const style = getComputedStyle(root);
@@ -35,17 +38,24 @@ export function palette(root: Element): Palette {
     ok: token('ok'),
     uiFont: token('ui-font') || 'sans-serif',
     codeFont: token('code-font') || 'monospace',
+    values: {
+      below: [token('below-1'), token('below-2')],
+      above: [token('above-1'), token('above-2')],
+      size: [token('size-1'), token('size-2')],
+    },
     tints: Array.from({ length: TINTS }, (_, index) => token(`tint-${index + 1}`)),
   };
 }
 
 /** The page's theme: JupyterLab's, else an editor's, else what the system prefers. */
 export function themeOf(root: Element): Theme {
+  // Forced colours come from the system, whatever the page's theme.
+  if (window.matchMedia(FORCED).matches) return window.matchMedia(DARK).matches ? 'dark' : 'light';
   const jupyter = root.closest('[data-jp-theme-light]') ?? document.querySelector('[data-jp-theme-light]');
   if (jupyter) return jupyter.getAttribute('data-jp-theme-light') === 'true' ? 'light' : 'dark';
   const editor = document.body.getAttribute('data-vscode-theme-kind');
   if (editor) return editor.includes('light') ? 'light' : 'dark';
-  return window.matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
+  return window.matchMedia(DARK).matches ? 'dark' : 'light';
 }
 
 /** Put the page's theme on `root` now and whenever it changes; then call back. Returns what ends it. */
@@ -61,12 +71,12 @@ export function watchTheme(root: HTMLElement, callback: (theme: Theme) => void):
   for (const element of [document.documentElement, document.body]) {
     observer.observe(element, { attributes: true, attributeFilter: attributes });
   }
-  const media = window.matchMedia('(prefers-color-scheme: dark)');
-  media.addEventListener('change', apply);
+  const media = [DARK, FORCED].map(query => window.matchMedia(query));
+  for (const one of media) one.addEventListener('change', apply);
   apply();
   return () => {
     observer.disconnect();
-    media.removeEventListener('change', apply);
+    for (const one of media) one.removeEventListener('change', apply);
   };
 }
 

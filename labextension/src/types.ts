@@ -5,20 +5,26 @@
  */
 
 import type {
+  Arrangement,
   BufferKind,
   Capacity,
+  DescriptorMode,
   EdgeKind,
   Finding,
   Hue,
   LaneTime,
   LineTime,
+  Machine,
   Memory,
   Part,
   PathTime,
   Role,
   Sentence,
   Source,
+  VALUE_TIMES,
 } from './_generated/schema';
+
+import type { TileValues } from './tile_values';
 
 export type { Finding, Hue, LaneTime, Part, PathTime, Sentence, Source };
 
@@ -95,7 +101,10 @@ export interface TileView {
   readonly dims: readonly (readonly [number, number])[];
   /** In elements of dtype from the buffer's start. */
   readonly offset: number;
+  /** Number of `INDIRECTIONS`. */
   readonly indirect: number;
+  /** The view that holds its run-time indices; -1: a register does, none, or not recorded. */
+  readonly index: number;
 }
 
 /** An allocation. `lifetime` is null where nothing uses it. */
@@ -151,6 +160,29 @@ export interface Op {
   readonly workUnit: string;
 }
 
+/** How an instruction treats its operands; what a recording does not have is empty, 'unknown', -1 or null. */
+export interface Treatment {
+  /** Names of the operands, in the order of its accesses. */
+  readonly operands: readonly string[];
+  /** Where elements of its result come from. */
+  readonly arrangement: Arrangement;
+  /** Places of the operands that the PE array holds and that stream through it. */
+  readonly stationary: number;
+  readonly moving: number;
+  readonly transfer: Transfer | null;
+}
+
+/** The descriptors of a DMA transfer. */
+export interface Transfer {
+  readonly mode: DescriptorMode;
+  readonly descriptors: number;
+  readonly descriptorBytes: number;
+  /** DMA engines of its core, by number. */
+  readonly engines: readonly number[];
+  /** Picoseconds from one such transfer to the next, back to back. */
+  readonly cadence: number;
+}
+
 export interface Edge {
   /** The step at the other end; it may be outside the loaded range. */
   readonly step: number;
@@ -201,6 +233,8 @@ export interface Run {
   readonly fault: number;
   /** Capacity of the target, per partition. */
   readonly capacity: Capacity;
+  /** Facts of the target; null where nobody knows them. */
+  readonly machine: Machine | null;
   /** Sums of the whole run, as the message's header has them (`path`, `lane_times`). */
   readonly path: PathTime;
   readonly laneTimes: readonly LaneTime[];
@@ -214,6 +248,7 @@ export interface Run {
   /** How many rows start between two times, loaded or not; about, where they are not. */
   rowsBetween(from: number, to: number): number;
   op(step: number): Op;
+  treatment(step: number): Treatment;
   site(id: number): Site | null;
   siteOf(step: number): Site | null;
   /** Loops around a step, outermost first. */
@@ -256,6 +291,47 @@ export interface Host {
   requestSteps(first: number, count: number): void;
 }
 
+/** A question for the values of a tile; see nki_lab/widgets/value_answers.py. */
+export interface ValuesQuestion {
+  readonly step: number;
+  readonly buffer: number;
+  readonly when: (typeof VALUE_TIMES)[number];
+  /** A reference, or ''. */
+  readonly against: string;
+  /** Row and column where the numbers begin, where they do not come all. */
+  readonly excerpt: readonly [number, number];
+}
+
+/** What comes back: values, why there are none, or what is waited for. */
+export type ValuesAnswer =
+  | { readonly kind: 'tile'; readonly tile: TileValues; readonly pinned: boolean }
+  | { readonly kind: 'none'; readonly reason: string }
+  | { readonly kind: 'waiting'; readonly reason: string };
+
+/** The largest relative error so far after some steps; `first` is the step that introduces more than `tolerance`. */
+export interface ErrorGrowth {
+  readonly steps: readonly number[];
+  readonly errors: readonly number[];
+  readonly tolerance: number;
+  readonly first: number;
+  readonly text: string;
+}
+
+/** Where values come from: the kernel, or what was kept of them. */
+export interface ValuesHost {
+  /** True while there is a kernel to ask. */
+  readonly isLive: boolean;
+  /** Buffers and steps whose values are kept. */
+  readonly kept: readonly { readonly buffer: number; readonly step: number }[];
+  /** Ask; of several questions only the newest is answered. */
+  ask(question: ValuesQuestion, answer: (answer: ValuesAnswer) => void): void;
+  /** Find the next instruction after a step that writes NaN or an infinity: a step, -1, or a reason. */
+  findNonfinite(step: number, answer: (found: number | string) => void): void;
+  /** How the errors of the run grow, or the reason why that is unknown. */
+  growth(answer: (found: ErrorGrowth | string) => void): void;
+  dispose(): void;
+}
+
 /** A range of time. */
 export interface Span {
   readonly from: number;
@@ -263,6 +339,17 @@ export interface Span {
 }
 
 export type ColourBy = 'engine' | 'op' | 'line' | 'tensor';
+
+/** What a search found. */
+export interface Found {
+  readonly query: string;
+  /** Why it is not understood; '' if it is. */
+  readonly problem: string;
+  /** Share of the loaded rows that were looked at; only at 1 are there steps. */
+  readonly progress: number;
+  /** Steps that match, in order. */
+  readonly steps: Uint32Array;
+}
 
 /** What all views of one visualizer share: one selection drives all. */
 export interface State {
@@ -289,6 +376,12 @@ export interface State {
   readonly usedRange: boolean;
   /** Lines that playing stops at: "source:line". */
   readonly breakpoints: ReadonlySet<string>;
+  /** What is searched for, as the filter says it; '' for nothing. */
+  readonly query: string;
+  /** What it found; null where nothing is searched. */
+  readonly found: Found | null;
+  /** Whether the timeline has its search open. */
+  readonly searching: boolean;
   readonly tab: 'explore' | 'summary' | 'instructions';
   /** Of the panels below the transport, the one shown where there is no room for all. */
   readonly panel: 'memory' | 'motion' | 'source' | 'values' | 'details';
@@ -323,6 +416,8 @@ export interface Context {
   readonly palette: () => Palette;
   /** Say something in the live region. */
   readonly speak: (text: string) => void;
+  /** Where the values of tiles come from; without it there are none. */
+  readonly values?: ValuesHost;
 }
 
 /** A part of the page. It draws when told what changed; it never polls. */
@@ -358,6 +453,8 @@ export interface Palette {
   readonly ok: string;
   readonly uiFont: string;
   readonly codeFont: string;
+  /** Middle and end of the ramps of values, which begin at the ground: below zero, above it, sizes and errors. */
+  readonly values: Readonly<Record<'below' | 'above' | 'size', readonly [string, string]>>;
   /** Eight tints for colouring by op, line or tensor; the rest is `faint`. */
   readonly tints: readonly string[];
 }

@@ -17,7 +17,7 @@ import summaryStyle from './summary.css';
 import tableStyle from './table.css';
 import tokens from './tokens.css';
 import { palette, watchTheme } from './tokens';
-import type { Context, Palette, Run, Store } from './types';
+import type { Context, Palette, Run, Store, ValuesHost } from './types';
 import { spoken } from './words';
 
 const STYLES = {
@@ -36,6 +36,8 @@ const PATIENCE_MS = 150;
 export interface VisualizerOptions {
   /** Where the focus goes when Escape is pressed twice; else the notebook cell around the visualizer. */
   readonly leave?: () => void;
+  /** Where the values of tiles come from. */
+  readonly values?: ValuesHost;
 }
 
 export interface Visualizer {
@@ -91,6 +93,7 @@ class Mounted implements Visualizer {
     this.ends.push(watchTheme(root, theme => this.themed(theme)));
     const observer = new ResizeObserver(() => this.resized());
     observer.observe(root);
+    this.ends.push(whenPrinted(printing => this.printed(printing)));
     this.ends.push(() => observer.disconnect());
     if (run) this.setRun(run);
     else this.patience = window.setTimeout(() => this.showSkeleton(), PATIENCE_MS);
@@ -113,7 +116,8 @@ class Mounted implements Visualizer {
     this.frame.dataset.layout = store.state.layout;
     this.frame.setAttribute('aria-label', `Run of ${run.kernel || 'kernel'}`);
     const speak = (text: string): void => this.live.speak(text);
-    const context: Context = { run, store, palette: () => this.palette(), speak };
+    const { values } = this.options;
+    const context: Context = { run, store, palette: () => this.palette(), speak, values };
     const explorer = createExplorer(context, () => this.keys.showModal());
     this.owned = store;
     this.explorer = explorer;
@@ -218,6 +222,17 @@ class Mounted implements Visualizer {
     else if (isSame) this.explorer.draw(state, new Set<'layout'>(['layout']));
   }
 
+  /** Paper is not as wide as the window: everything is drawn for it, at once, and for the window again. */
+  private printed(printing: boolean): void {
+    if (printing) this.root.dataset.nkiPrint = '';
+    else delete this.root.dataset.nkiPrint;
+    if (!this.owned || !this.explorer || !this.root.clientWidth) return;
+    this.owned.set({ layout: this.layout() });
+    const { state } = this.owned;
+    this.frame.dataset.layout = state.layout;
+    this.explorer.draw(state, everything(state));
+  }
+
   /** One step back from what is open or selected. */
   private stepBack(): boolean {
     const store = this.owned;
@@ -226,10 +241,11 @@ class Mounted implements Visualizer {
       return true;
     }
     if (!store) return false;
-    const { hover, selected, tile, area } = store.state;
+    const { hover, selected, tile, area, query, searching } = store.state;
     if (hover.step >= 0 || hover.tile >= 0) store.set({ hover: { step: -1, tile: -1 } });
     else if (selected >= 0 || tile >= 0) store.set({ selected: -1, tile: -1 });
     else if (area) store.set({ area: null });
+    else if (searching || query !== '') store.set({ searching: false, query: '' });
     else return false;
     return true;
   }
@@ -248,4 +264,16 @@ class Mounted implements Visualizer {
     if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
     this.root.closest<HTMLElement>('.jp-Cell')?.focus();
   }
+}
+
+/** Calls back before and after the page is printed. Returns what ends it. */
+function whenPrinted(callback: (printing: boolean) => void): () => void {
+  const before = (): void => callback(true);
+  const after = (): void => callback(false);
+  window.addEventListener('beforeprint', before);
+  window.addEventListener('afterprint', after);
+  return () => {
+    window.removeEventListener('beforeprint', before);
+    window.removeEventListener('afterprint', after);
+  };
 }

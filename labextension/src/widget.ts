@@ -7,6 +7,7 @@ import { Feed } from './feed';
 import { MessageParts } from './message_parts';
 import type { MessagePart } from './message_parts';
 import type { Store } from './types';
+import { KernelValues, type KernelAnswer } from './values_host';
 import { mount } from './visualizer';
 
 /** What is used of a widget's model. */
@@ -17,10 +18,11 @@ export interface Model {
   on(event: string, listener: (...args: never[]) => void): void;
   off(event: string, listener: (...args: never[]) => void): void;
   send(content: unknown): void;
+  /** The manager of the page's widgets, if it tells of its kernel. */
+  readonly widget_manager?: { readonly kernel?: { readonly status?: string; readonly isDisposed?: boolean } | null };
 }
 
-interface Content {
-  readonly kind?: string;
+interface Content extends KernelAnswer {
   readonly text?: string;
 }
 
@@ -30,6 +32,7 @@ const STEP_MS = 100; // the kernel hears of a step at most so often
 class Source {
   readonly feed: Feed;
   private readonly parts = new MessageParts();
+  private readonly asking = new Set<KernelValues>();
   /** The step that came from here last; what else the model has came from the kernel. */
   private sent: unknown;
 
@@ -43,12 +46,30 @@ class Source {
 
   private readonly take = (content: Content, buffers: readonly ArrayBufferView[] = []): void => {
     if (content.kind === 'failed') this.feed.fail(content.text ?? 'The kernel could not send it.');
+    if (content.request !== undefined)
+      for (const values of this.asking) if (values.receive(content, buffers[0])) return;
     if (content.kind !== 'part' || buffers.length === 0) return;
     const part = content as unknown as MessagePart;
     const { whole, read } = this.parts.add(part, buffers[0]);
     if (whole === null) this.feed.progress(read, part.total);
     else this.feed.accept(whole);
   };
+
+  /** Where a view asks for values. */
+  values(): { readonly host: KernelValues; readonly end: () => void } {
+    const host = new KernelValues(
+      content => this.model.send(content),
+      () => isGone(this.model),
+    );
+    this.asking.add(host);
+    return {
+      host,
+      end: () => {
+        this.asking.delete(host);
+        host.dispose();
+      },
+    };
+  }
 
   /** Keep the step of a store and the model's equal; returns what ends that. */
   follow(store: Store): () => void {
@@ -81,15 +102,23 @@ class Source {
   }
 }
 
+/** Whether the kernel of a model is known to be dead. */
+function isGone(model: Model): boolean {
+  const kernel = model.widget_manager?.kernel;
+  return kernel?.isDisposed === true || kernel?.status === 'dead';
+}
+
 const sources = new WeakMap<Model, Source>();
 
 function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   const source = sources.get(model) ?? new Source(model);
   sources.set(model, source);
-  const visualizer = mount(el, null);
+  const values = source.values();
+  const visualizer = mount(el, null, { values: values.host });
   const detach = source.feed.attach(visualizer, store => source.follow(store));
   return () => {
     detach();
+    values.end();
     visualizer.dispose();
   };
 }

@@ -8,7 +8,8 @@ import type { Span } from './types';
 
 const START = 16;
 
-export type Numbers = Uint8Array | Int8Array | Uint16Array | Int16Array | Uint32Array | Int32Array | Float64Array;
+export type Numbers =
+  Uint8Array | Int8Array | Uint16Array | Int16Array | Uint32Array | Int32Array | Float32Array | Float64Array;
 
 const TYPES = {
   u1: Uint8Array,
@@ -17,6 +18,7 @@ const TYPES = {
   i2: Int16Array,
   u4: Uint32Array,
   i4: Int32Array,
+  f4: Float32Array,
   f8: Float64Array,
 } as const;
 

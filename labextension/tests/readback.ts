@@ -5,10 +5,22 @@
 
 import { createRun } from '../src/run';
 import type { LoadedRun } from '../src/run';
+import { pathPieces, WORKS } from '../src/run/path';
 import { decode } from '../src/wire';
 
 declare const process: { readonly argv: readonly string[]; readonly stdout: { write(text: string): void } };
 declare const nodeRead: (path: string) => Uint8Array;
+
+/** The pieces of the critical path as [begin, end, step, reason]; the reason of work is null. */
+function pathTimes(run: LoadedRun): unknown {
+  const { begin, end, step, reason } = pathPieces(run);
+  return Array.from(begin, (from, at) => [
+    from,
+    end[at],
+    step[at],
+    reason[at] === WORKS ? null : run.stalls[reason[at]],
+  ]);
+}
 
 function told(run: LoadedRun, buckets: number): unknown {
   const { rows } = run;
@@ -43,6 +55,7 @@ function told(run: LoadedRun, buckets: number): unknown {
     usage: (['sbuf', 'psum'] as const).map(space =>
       Array.from(run.usage(space, 0, Math.max(run.makespan, 1), 1_000_000)),
     ),
+    path: pathTimes(run),
     lines: run.lines,
   };
 }

@@ -208,7 +208,7 @@ describe('words', () => {
     [0, [[262144, 1]], 'out'],
   ] as const)('a part of a tensor in HBM is called by its block: from %i, %j', (offset, dims, name) => {
     const buffer = { name: 'out', space: 'hbm', dtype: 'float32', shape: [256, 1024] } as unknown as Buffer;
-    expect(partName({ buffer: 0, dtype: 'float32', dims: [...dims], offset, indirect: 0 }, buffer)).toBe(name);
+    expect(partName({ buffer: 0, dtype: 'float32', dims: [...dims], offset, indirect: 0, index: -1 }, buffer)).toBe(name);
   }); // prettier-ignore
 
   test('a column counts what a string counts', () => {

@@ -99,6 +99,16 @@ describe.each(Object.entries(THEMES))('the %s theme', (name, theme) => {
     expect(Math.min(...distances)).toBeGreaterThanOrEqual(5.5);
   });
 
+  it.each(['deuteranopia', 'protanopia'])(
+    'keeps Scalar and DMA, both brownish then, apart by lightness with %s',
+    kind => {
+      const [scalar, dma] = ['scalar', 'dma'].map(hue => value(theme, hue)) as [string, string];
+      const matrix = DEFICIENCIES[kind] ?? [];
+      expect(distance(scalar, dma, matrix)).toBeGreaterThanOrEqual(18);
+      expect(oklab(seen(scalar, matrix))[0] - oklab(seen(dma, matrix))[0]).toBeGreaterThanOrEqual(0.18);
+    },
+  );
+
   it.each(['normal', 'deuteranopia', 'protanopia'])('keeps errors from looking like DMA with %s', kind => {
     expect(distance(value(theme, 'error'), value(theme, 'dma'), DEFICIENCIES[kind] ?? [])).toBeGreaterThanOrEqual(8);
   });

@@ -171,6 +171,41 @@ describe('playing', () => {
   });
 });
 
+describe('search', () => {
+  it('stays in the timeline, and is the same in the table', () => {
+    const { store } = show(shellRun());
+    press('/');
+    const input = root.querySelector<HTMLInputElement>('.nki-tl-query')!;
+    expect([store?.state.tab, document.activeElement]).toEqual(['explore', input]);
+    input.value = 'engine:tensor';
+    input.dispatchEvent(new Event('input'));
+    frame();
+    frame();
+    expect(text('.nki-tl-found')).toBe('2 of 5');
+    press('Enter');
+    expect(store?.state.selected).toBe(1);
+    choose('Instructions');
+    expect(root.querySelector<HTMLInputElement>('.nki-table-bar .nki-filter')?.value).toBe('engine:tensor');
+    expect(text('.nki-table-foot')).toBe('1–2 of 2');
+    choose('Explore');
+    input.focus();
+    press('Escape');
+    expect([input.value, store?.state.found, store?.state.searching]).toEqual(['', null, true]);
+    press('Escape');
+    expect(root.querySelector<HTMLElement>('.nki-tl-search')?.hidden).toBe(true);
+  });
+});
+
+describe('paper', () => {
+  it('has its own width, for which everything is drawn before it is printed', () => {
+    show(shellRun());
+    window.dispatchEvent(new Event('beforeprint'));
+    expect(root.dataset.nkiPrint).toBe('');
+    window.dispatchEvent(new Event('afterprint'));
+    expect(root.dataset.nkiPrint).toBeUndefined();
+  });
+});
+
 describe('the table', () => {
   it('filters and sorts', () => {
     show(shellRun());
@@ -183,6 +218,8 @@ describe('the table', () => {
     const filter = root.querySelector<HTMLInputElement>('.nki-filter');
     if (filter) filter.value = 'engine:tensor';
     filter?.dispatchEvent(new Event('input'));
+    frame();
+    frame();
     expect(rows()).toEqual(['2', '4']);
     expect(text('.nki-table-foot')).toBe('1–2 of 2');
   });

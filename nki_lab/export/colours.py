@@ -27,10 +27,10 @@ COLOURS: Final = MappingProxyType(
         # Kinds of lanes, and labels on them.
         "tensor": Colour("#2b70dc", "#6aa6ff"),
         "vector": Colour("#07805f", "#36d3ae"),
-        "scalar": Colour("#bd8408", "#e8ae3c"),
+        "scalar": Colour("#bd8408", "#f3c356"),
         "gpsimd": Colour("#8a2a9e", "#b155dd"),
         "sync": Colour("#838d9a", "#7c8592"),
-        "dma": Colour("#b8400c", "#db5f24"),
+        "dma": Colour("#963005", "#d8581f"),
         "cc": Colour("#2b2f6b", "#e9e6ff"),
         "on-tensor": Colour("#ffffff", "#101216"),
         "on-vector": Colour("#ffffff", "#101216"),
@@ -56,6 +56,13 @@ COLOURS: Final = MappingProxyType(
         "warn-ground": Colour("#fff6dd", "#332a12"),
         "ok": Colour("#18794a", "#4cc38a"),
         "ok-ground": Colour("#e6f6ec", "#12301f"),
+        # Values: from the ground to a middle and a strong end; below zero, above it, and of errors.
+        "below-1": Colour("#5b93ea", "#2f6fd6"),
+        "below-2": Colour("#0c3f94", "#9cc3ff"),
+        "above-1": Colour("#e39a63", "#cf6829"),
+        "above-2": Colour("#8f3405", "#ffbd8a"),
+        "size-1": Colour("#56a384", "#22916f"),
+        "size-2": Colour("#06301f", "#d3ffef"),
         # Colour by op, line or tensor. Labels on them are dark in both themes.
         "tint-1": Colour("#dd5a85", "#f58bac"),
         "tint-2": Colour("#cd6c28", "#e8986a"),

@@ -47,6 +47,7 @@ class Activation:
 
     `valid` bounds the inputs (inclusive) for which the hardware's result means something; with `valid_by_magnitude`
     they bound |x|. `parameter` names the extra argument of `apply`, where there is one.
+    A function that `decides` jumps where its argument changes sign.
     `table_set` names the coefficient table the function needs: following activations of the same set cost no load,
     None needs none. `table_source` and `table_confidence` say how far to trust that.
     """
@@ -61,6 +62,7 @@ class Activation:
     parameter: str = ""
     table_source: str = "grouped by what a function is built from; which functions share a table is not published"
     table_confidence: Confidence = "guess"
+    decides: bool = False
 
     @property
     def nki_op(self) -> str:
@@ -82,7 +84,7 @@ def _copy(x: Array, out: Array) -> Array:
 
 def _prelu(x: Array, out: Array, relu_param: Any = 0.0) -> Array:
     """x where x > 0, else `relu_param` times x; the slope is a number or an array that broadcasts against x."""
-    np.copyto(out, np.where(x > 0, x, np.multiply(x, relu_param, dtype=np.float32)))
+    np.copyto(out, np.where(x > 0, x, np.multiply(x, relu_param, dtype=x.dtype)))
     return out
 
 
@@ -189,6 +191,9 @@ def _gaussian(x: Array, rate: float) -> Array:
     The square is taken exactly, as head**2 + (x - head) * (x + head) with 12 bits in head: rounding it would cost as
     many units in the last place as the exponent is large.
     """
+    if x.dtype != np.float32:  # wider: the square needs no parts
+        wide: Array = np.exp(x * x * -rate)
+        return wide
     head: Array = np.bitwise_and(x.view(np.uint32), _HEAD).view(np.float32)
     rest = x - head
     rest *= x + head
@@ -309,7 +314,7 @@ ACTIVATIONS: Final[Mapping[str, Activation]] = MappingProxyType(
             # since: inferred from activate2, the only instruction with a slope.
             Activation("prelu", "x if x > 0 else relu_param * x", _prelu, since=4, parameter="relu_param"),
             Activation("abs", "|x|", np.absolute),
-            Activation("sign", "-1, 0 or 1", np.sign),
+            Activation("sign", "-1, 0 or 1", np.sign, decides=True),
             Activation("exp", "e^x", np.exp, table_set="exp"),
             Activation("log", "ln x", np.log, table_set="log", valid=(2.0**-64, 2.0**64)),
             Activation("sigmoid", "1 / (1 + e^-x)", _sigmoid, table_set="sigmoid"),

@@ -42,7 +42,7 @@ class AluOp:
     `reduction` tells whether reducing instructions take it; `identity` is then what a reduction of nothing gives
     (None: the operator has none, a reduction starts from its first element; -1 stands for all bits set).
     `selects` says that a result is always one of the inputs, 0 or 1, so that it lies on every grid that holds the
-    inputs.
+    inputs. One that `decides` gives 1 or 0, and jumps between them where its inputs pass each other.
     `engines` maps each engine that has the operator to the first NeuronCore generation where it does; `since` is the
     first generation of all.
     """
@@ -61,6 +61,10 @@ class AluOp:
     def selects(self) -> bool:
         return self.name in _SELECTING
 
+    @property
+    def decides(self) -> bool:
+        return self.name in _DECIDING
+
     def reduce(self, data: Array, axes: tuple[int, ...], out: Array) -> Array:
         """Fold the trailing `axes` of data into out, a legal reduction only; subtract folds from the left."""
         if self.name == "subtract":
@@ -73,8 +77,8 @@ class AluOp:
         return out
 
     def folded(self, data: Array) -> Array:
-        """Return the reduction of all elements of each partition, (partitions,) float32."""
-        return self.reduce(data, tuple(range(1, data.ndim)), np.empty(data.shape[0], np.float32))
+        """Return the reduction of all elements of each partition, (partitions,) in the precision of `data`."""
+        return self.reduce(data, tuple(range(1, data.ndim)), np.empty(data.shape[0], data.dtype))
 
     @property
     def nki_op(self) -> str:
@@ -140,6 +144,12 @@ def _reciprocal(a: Array, _b: Any, out: Array) -> Array:
     return np.divide(np.float32(1), a, out=out)
 
 
+_DECIDING: Final = frozenset(
+    {
+        "equal", "not_equal", "greater_equal", "greater", "less_equal", "less", "logical_and", "logical_or",
+        "logical_xor", "logical_not",
+    }
+)  # fmt: skip
 _SELECTING: Final = frozenset(
     {
         "maximum", "minimum", "equal", "not_equal", "greater_equal", "greater", "less_equal", "less", "logical_and",

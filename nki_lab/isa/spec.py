@@ -453,6 +453,10 @@ class Instruction:
     stop it. `precision(use)` is `float32`, `native` or `bits`, and `exact(use)` tells whether results need no rounding;
     a body may give both as constants.
 
+    `continuous(use)` tells whether small changes of the inputs change the floating-point results little, so that the
+    same arithmetic in float64 says what the exact result is. It is false of an instruction that compares its data,
+    rounds to a grid of its own or draws random numbers; by default of one with an operator that `decides`.
+
     An operand of kind `register_out` makes it one that writes a register. `register_value(use, values)` gives what it
     writes from the registers' contents before, None where these do not tell; without it the value is data, which only
     a run knows.
@@ -478,6 +482,7 @@ class Instruction:
     numerics: Callable[..., None] | Unmodelled
     precision: Callable[[Use], str]
     exact: Callable[[Use], bool]
+    continuous: Callable[[Use], bool]
     cost: Callable[[Use], Cost] | Unmodelled
     beta1: Beta1 | Unmodelled
     example: Mapping[str, Any]
@@ -608,6 +613,7 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         "predicates": predicates,
         "precision": _function(own.get("precision", "float32")),
         "exact": _function(own.get("exact", False)),
+        "continuous": _function(own.get("continuous", _without_decisions)),
         "beta1": _complete(own["beta1"], operands),
         "since": since,
         "until": until,
@@ -699,6 +705,11 @@ _KINDS: Final[Mapping[str, tuple[Any, Mapping[str, str]]]] = {
     "fills": (Fill, {"operand": "attr"}),
 } | dict.fromkeys(("register_value", "keeps_state", "synchronizes", "warns"), (Callable, {}))
 """The class of a property, and the roles of the operands that its fields name."""
+
+
+def _without_decisions(use: Use) -> bool:
+    """Whether no operator of a call jumps between two results."""
+    return not any(getattr(value, "decides", False) for value in use.attrs.values())
 
 
 def _function(value: Any) -> Callable[[Use], Any]:

@@ -50,10 +50,10 @@ class Options:
     """What `Run.values` may keep: copies of the arguments, states of memory on the way, and answers. Where the
     arguments alone take more, values are not recorded. Default: 256 MiB."""
 
-    replay_instructions: int = 1024
+    replay_instructions: int = 64
     """How many instructions `Run.values` executes again at most for one answer about what was replayed before, as long
     as `replay_bytes` has room for a state of memory at such intervals; else twice, four times ... as many. Default:
-    1024."""
+    64: about a tenth of a second of flash attention."""
 
     bandwidth_sharing: bool = True
     """Let DMA queues compete for DMA engines, descriptor generators and HBM tensors. Default: True; False gives each

@@ -124,6 +124,16 @@ MEMORY_OF: Final = MappingProxyType({"sbuf": "sbuf", "psum": "psum", "private_hb
 SPACES: Final = tuple(MEMORY_OF)
 BUFFER_KINDS: Final = ("temp", "input", "output", "const")
 INDIRECTIONS: Final = ("none", "scalar", "vector", "gather")
+DESCRIPTOR_MODES: Final = ("none", "static", "hardware", "software")
+"""Writers of a transfer's descriptors; none: the row is no transfer."""
+
+ARRANGEMENTS: Final = ("unknown", "in order", "transposed", "product", "in place")
+"""Where elements of the result come from.
+
+*in order*: element by element in row-major order of the views. *transposed*: the first and the last dimension are
+swapped. *product*: row i, column j of column i of the stationary and column j of the moving operand. *in place*: from
+the elements in the same place of each operand.
+"""
 
 
 def kind_of_lane(name: str, kind: str) -> str:

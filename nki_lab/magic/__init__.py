@@ -26,6 +26,7 @@ from nki_lab.export.findings import counts
 from nki_lab.kernel_runtime.issue.source_location import is_ours
 from nki_lab.magic import cell as cells
 from nki_lab.magic import display, notebook_context
+from nki_lab.magic.checked import checked
 from nki_lab.magic.runs import Runs, line
 from nki_lab.result.inputs import maker
 from nki_lab.source.callables import traceback_steps
@@ -54,6 +55,11 @@ class NkiMagics(Magics):
         metavar="KIND",
         help="values for arguments given as nki_lab.spec(...), for example "
         "randn(seed=0); without it such calls are timed and compute nothing",
+    )
+    @argument(
+        "--check-against",
+        metavar="EXPRESSION",
+        help="compare the results of the last run with an array, a list of them, or a function of its arguments",
     )
     @cell_magic
     def nki(self, line: str, cell: str) -> object:
@@ -103,6 +109,8 @@ class NkiMagics(Magics):
                 display.publish(display.nothing_called(names, seconds))
             elif arguments.save:
                 runs.last.save(arguments.save)
+            if arguments.check_against:
+                display.publish(checked(runs.last, arguments.check_against, self.shell.user_ns))
             return None if arguments.no_view and runs.is_last(value) else value
 
     def _refuse(self, found: list[Diagnostic], cell: cells.Cell, seconds: float, *, strict: bool) -> None:

@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from nki_lab import session
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, render
 from nki_lab.export import formatting
 from nki_lab.export.findings import counts
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.protocols import ValueSource
+from nki_lab.kernel_runtime.protocols import ErrorGrowth, ValueSource
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.result.blame import Blame, default_tolerance, described, output_errors, prevailing_dtype
+from nki_lab.result.growth import error_growth
+from nki_lab.result.nonfinite import FirstNonfinite
+from nki_lab.result.nonfinite import described as described_nonfinite
 from nki_lab.result.recorded import Recorded
+from nki_lab.result.tensors import Tensors
+from nki_lab.session.arrays import Array
+from nki_lab.session.tiles import checked_outputs, tiles_of
 from nki_lab.session.timeline import Summary, summarise
-from nki_lab.testing import assert_close
+from nki_lab.testing import assert_close, plain_array
+from nki_lab.wire import compact
+from nki_lab.wire.values import FEW_CELLS, ValuesAsked, encode_values
+
+_MOST_BLAMED: Final = 20_000
+"""Instructions up to which a failed check looks for the cause."""
+_SECONDS: Final = 3.0
+"""Seconds that the search for a cause may take."""
+
+PINNED_BYTES: Final = 512 * 1024
+"""Bytes that the pictures of pinned tiles may take, in the zlib format."""
 
 
 class Run(Recorded):
@@ -41,6 +59,8 @@ class Run(Recorded):
         self._timeline = execution.timeline
         self._fault = execution.fault
         self._values = execution.values
+        self._references: Mapping[int, Array] = {}
+        self._pins: tuple[bytes, ...] = ()
 
     @cached_property
     def summary(self) -> Summary:
@@ -73,6 +93,14 @@ class Run(Recorded):
         """
         return self._values
 
+    def _growth(self) -> ErrorGrowth:
+        found = self.blame(seconds=_SECONDS)
+        return error_growth(found)
+
+    @property
+    def _checked(self) -> Mapping[int, Array]:
+        return self._references
+
     @property
     def has_recording(self) -> bool:
         """Whether there are times to show, save and export."""
@@ -83,24 +111,169 @@ class Run(Recorded):
         """Whether the kernel ran and nothing of severity error was found."""
         return self.error is None and not any(item.severity == "error" for item in self.diagnostics)
 
+    def tile(self, name: object, *, step: int | None = None) -> Array:
+        """Return the values of a tensor: an array of its shape and dtype, at the end of the run or at a `step`.
+
+        `name` is what the views show (`acc`, `acc[2]`, `tile 12`), a buffer's number, or a buffer, tensor or view of
+        the program. Steps are those of `values.at`: the values are what had been written when the step's instruction
+        started. NKI027 where the name fits no tensor or several, or there is no such step; NKI028 where there are no
+        values.
+        """
+        self._computed()
+        what = self._tensors.find(name, step)
+        count = len(self._tensors.program)
+        if step is not None and not 0 <= step <= count:
+            raise coded_error(
+                "NKI027",
+                f"the run has no step {step}",
+                operand="step",
+                limit=f"0 <= step <= {count}, the end of the run",
+                help="run.recording has the steps",
+            )
+        values = self._values.at(count if step is None else step, what)
+        if values is None:
+            raise coded_error(
+                "NKI028",
+                f"the values of {name!r} are not known{'' if step is None else f' at step {step}'}",
+                limit="values are known up to the fault of a run",
+                help="ask for a step before it: run.fault is the instruction that failed",
+            )
+        return values
+
+    def pin(self, name: object, *, step: int | None = None) -> Run:
+        """Keep a picture of a tensor's values, at the end of the run or after a `step`; return this run.
+
+        Notebooks and pages that are written from now on show it where there is no kernel to ask: a heat map of at most
+        16,384 cells, with counts and a histogram. `name` is as for `tile`. NKI028 where there are no values, or all
+        pictures of the run would take more than 512 KiB.
+        """
+        values = self._computed()
+        buffer = self._tensors.find(name, step)
+        number = getattr(getattr(buffer, "_buffer", getattr(buffer, "buffer", buffer)), "id", -1)
+        count = len(self._tensors.program)
+        at = count - 1 if step is None else step
+        content = tiles_of(values).content(at, number, after=True)
+        if content is None:
+            raise coded_error(
+                "NKI028", f"the values of {name!r} are not known", limit="values are known up to the fault of a run"
+            )
+        picture = encode_values(ValuesAsked(request=0, step=at, buffer=number), content, most_cells=FEW_CELLS)
+        size = sum(len(compact(item)) for item in (*self._pins, picture))
+        if size > PINNED_BYTES:
+            raise coded_error(
+                "NKI028",
+                f"the pinned tiles of {self.name} take {size:,} bytes",
+                limit=f"pictures of at most {PINNED_BYTES:,} bytes",
+                help="pin fewer tiles",
+            )
+        self._pins = (*self._pins, picture)
+        return self
+
+    @property
+    def pins(self) -> tuple[bytes, ...]:
+        """The pictures of pinned tiles, as messages."""
+        return self._pins
+
+    def blame(self, tolerance: float | None = None, *, against: object = None, seconds: float = math.inf) -> Blame:
+        """Find the first instruction that introduces a relative error of more than `tolerance`.
+
+        The program is executed again in float64 beside its own arithmetic. An error is *introduced* by an instruction
+        where it computes something else than float64 does from the same inputs, rounded to its operands' dtypes; what
+        its inputs lack in precision is *inherited*. An element's error is relative to its size and the scale of its
+        row. The default tolerance is that of `nki_lab.testing`, at least four roundings, for the coarsest dtype among
+        arguments and results.
+
+        `against` is a reference for the results, as for `check`. After about `seconds` the search ends. NKI028 where
+        the run has no values, or the float64 ones take more than `replay_bytes`.
+        """
+        values = self._computed()
+        kind = prevailing_dtype(self._tensors.program)
+        allowed = default_tolerance(kind) if tolerance is None else float(tolerance)
+        errors = values.rounding_errors(allowed, seconds=seconds)
+        wanted = None if against is None else [plain_array(item) for item in self.expected(against)]
+        actual = [plain_array(item) for item in self.outputs]
+        return described(
+            errors,
+            self._tensors,
+            kernel=self.name,
+            target=self.target,
+            tolerance=allowed,
+            prevailing=kind.name if tolerance is None else "",
+            outputs=output_errors(errors, actual, wanted) if len(actual) == len(errors.outputs) else (),
+        )
+
+    def first_nonfinite(self, *, seconds: float = math.inf) -> FirstNonfinite | None:
+        """Find the first instruction that writes NaN, or an infinity from finite numbers; None without one.
+
+        Infinities that a call names or copies, as for masks, do not count. The program is executed again up to there,
+        for about `seconds` at most: NKI028 where that is not enough. NKI028 too where the run has no values.
+        """
+        found, ops = self._computed().first_nonfinite(seconds=seconds)
+        if found is None and ops < len(self._tensors.program):
+            raise coded_error(
+                "NKI028",
+                f"{ops:,} of {len(self._tensors.program):,} instructions were searched in {seconds:g} s",
+                limit="the search executes the program again",
+                help="give it more seconds",
+            )
+        return None if found is None else described_nonfinite(found, self._tensors)
+
     def check(self, reference: object, *, rtol: float | None = None, atol: float | None = None) -> Run:
         """Compare the outputs with a reference; AssertionError where one is too far off, else this run.
 
         `reference` is an array, a sequence with one array for each output, or a function of the kernel's arguments
-        that gives those (it gets the arguments as they are now). Tolerances are those of `nki_lab.testing`.
+        that gives those (it gets the arguments as they are now). Tolerances are those of `nki_lab.testing`. The message
+        names the instruction that `blame` finds, where that takes no more than a few seconds.
         """
         if self.error is not None:
             raise self.error
-        wanted = reference(*self._arguments) if callable(reference) else reference
-        expected = list(wanted) if isinstance(wanted, (tuple, list)) else [wanted]
-        if len(expected) != len(self.outputs):
-            raise AssertionError(f"{self.name} has {len(self.outputs)} outputs, the reference {len(expected)}")
+        expected = self.expected(reference)
+        self._references = checked_outputs(self.program, expected)
         for number, (actual, want) in enumerate(zip(self.outputs, expected, strict=True)):
             try:
                 assert_close(actual, want, rtol=rtol, atol=atol)
             except AssertionError as error:
-                raise AssertionError(f"output {number} of {self.name}: {error}") from None
+                cause = self.cause(expected)
+                parts = [f"output {number} of {self.name}: {error}", *([f"  cause: {cause}"] if cause else [])]
+                raise AssertionError("\n".join(parts)) from None
         return self
+
+    def expected(self, reference: object) -> list[Any]:
+        """Return a reference array for each output; AssertionError where their number differs."""
+        wanted = reference(*self._arguments) if callable(reference) else reference
+        expected = list(wanted) if isinstance(wanted, (tuple, list)) else [wanted]
+        if len(expected) != len(self.outputs):
+            raise AssertionError(f"{self.name} has {len(self.outputs)} outputs, the reference {len(expected)}")
+        return expected
+
+    def cause(self, expected: list[Any]) -> str:
+        """Return a sentence on where an error by reference arrays comes from; empty where that is not known, or would
+        take more than a few seconds.
+        """
+        if not isinstance(self._values, session.RunValues) or len(self.program) > _MOST_BLAMED:
+            return ""
+        try:
+            return self.blame(against=expected, seconds=_SECONDS).headline
+        except (NkiError, ValueError):  # shapes that differ, or too little memory: the message stands without it
+            return ""
+
+    @cached_property
+    def _tensors(self) -> Tensors:
+        """The tensors and instructions of the run by name; NKI023 where the run has no times."""
+        recording = self.recording
+        assert self._timeline is not None
+        return Tensors(self._timeline.program, recording)
+
+    def _computed(self) -> session.RunValues:
+        """Return the values of the run; NKI028 where there are none."""
+        if isinstance(self._values, session.RunValues):
+            return self._values
+        raise coded_error(
+            "NKI028",
+            f"{self.name}: {self._values.reason}",
+            limit="a run that computed values answers questions about them",
+            help="call nki_lab.run with arrays; replay_bytes limits the copies of the arguments",
+        )
 
     def __repr__(self) -> str:
         state = "failed" if self.error else ", ".join(_shape(item) for item in self.outputs) or "no outputs"

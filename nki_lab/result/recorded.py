@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.export.findings import counts, findings
-from nki_lab.kernel_runtime.protocols import ValueSource
+from nki_lab.kernel_runtime.protocols import ErrorGrowth, ValueSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.session import NotRecorded
+from nki_lab.session.arrays import Array
+from nki_lab.session.tiles import no_growth, tiles_of
 from nki_lab.session.timeline import Summary
 
 if TYPE_CHECKING:
@@ -57,7 +59,8 @@ class Recorded:
         """Write a report as one HTML file that needs no network: timeline, memory, costly lines, findings."""
         from nki_lab.export import html
 
-        return self._written(path, html.write)
+        html.write(self.recording, path, self.pins)
+        return Path(path)
 
     def to_explorer(self, path: str | os.PathLike[str]) -> Path:
         """Write the tables of a Neuron Explorer profile into a folder, in place of an earlier profile.
@@ -86,7 +89,22 @@ class Recorded:
         """
         from nki_lab import widgets
 
-        return widgets.view(self.recording, fault=self.fault, step=-1 if step is None else step)
+        tiles = tiles_of(self.values, self._checked, self._growth)
+        return widgets.view(self.recording, fault=self.fault, step=-1 if step is None else step, tiles=tiles)
+
+    @property
+    def pins(self) -> tuple[bytes, ...]:
+        """The pictures of tiles that notebooks and pages keep, as messages; see `Run.pin`."""
+        return ()
+
+    def _growth(self) -> ErrorGrowth:
+        """Return how the errors of the run grow from step to step."""
+        return no_growth()
+
+    @property
+    def _checked(self) -> Mapping[int, Array]:
+        """The arrays that the outputs were last compared with, by their buffers."""
+        return {}
 
     @property
     def values(self) -> ValueSource:
@@ -111,7 +129,7 @@ class Recorded:
             return {"text/plain": str(self)}
         limit = notebook_bytes()
         try:
-            return bundle(self.recording, limit, self.fault, self.view)
+            return bundle(self.recording, limit, self.fault, self.view, self.pins)
         except NkiError as error:  # a saved recording that is damaged: the notebook goes on
             return {"text/plain": f"{self.name} cannot be shown\n\n{error}"}
 

@@ -14,7 +14,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.spec import HBM, Unmodelled, show_value
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
-from nki_lab.kernel_runtime.ir import Program, Variant, access_columns, attributes_of
+from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns, attributes_of
 from nki_lab.kernel_runtime.options import changed
 from nki_lab.kernel_runtime.path import Path, executed
 from nki_lab.kernel_runtime.recording import Recording
@@ -22,11 +22,13 @@ from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.recording.derive import fill
 from nki_lab.kernel_runtime.recording.schema import FULL_EFFICIENCY
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
-from nki_lab.kernel_runtime.tensor import psum, sbuf
+from nki_lab.kernel_runtime.tensor import NkiTensor, psum, sbuf
 from nki_lab.kernel_runtime.tensor.buffer import row_major
-from nki_lab.kernel_runtime.timing import Timing, walk
+from nki_lab.kernel_runtime.timing import Timing, VariantCost, cadence, costs_of, walk
 from nki_lab.kernel_runtime.vocabulary import (
+    ARRANGEMENTS,
     BUFFER_KINDS,
+    DESCRIPTOR_MODES,
     INDIRECTIONS,
     LANE_KINDS,
     SPACES,
@@ -253,6 +255,7 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
             patterns.of(view.type.dtype.name, view.type.shape, view.type.strides),
             view.offset,
             INDIRECTIONS.index(view.type.indirect or "none"),
+            _index(view),
         )
         for view in program.views
     ]
@@ -260,7 +263,7 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
         "rows": rows,
         "accesses": {"view": np.frombuffer(program.access_view, np.uint32), "role": _roles(program)},
         "edges": {"row": edges, "before": queues.pred, "kind": queues.kind},
-        "views": _columns(("buffer", "pattern", "offset", "indirect"), views),
+        "views": _columns(("buffer", "pattern", "offset", "indirect", "index"), views),
         "buffers": _buffers(line, patterns),
         "lanes": {
             "name": [lane.name for lane in queues.lanes],
@@ -268,11 +271,7 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
             "core": [lane.core for lane in queues.lanes],
         },
         "stalls": {"name": list(STALL_REASONS)},
-        "ops": {
-            "name": [variant.instruction.name for variant in program.variants],
-            "detail": [_detail(variant) for variant in program.variants],
-            "work_unit": [variant.instruction.work_unit for variant in program.variants],
-        },
+        "ops": _ops(program),
         "iterations": _columns(("parent", "loop", "value", "site"), program.iterations),
         "critical": {"row": path[np.append(True, path[1:] != path[:-1])[: len(path)]]},  # each op once
         **_sources(program),
@@ -328,6 +327,58 @@ def _buffers(line: Timeline, patterns: _Patterns) -> dict[str, Any]:
     ]
     names = ("name", "space", "kind", "pattern", "partition", "partitions", "byte", "partition_bytes", "site", "core")
     return _columns(names, records)
+
+
+def _index(view: View) -> int:
+    """Return the view that holds the run-time indices of another one; -1 where a register does, or none are."""
+    index = None if view.indirect is None else view.indirect.index
+    return index._view if isinstance(index, NkiTensor) else -1
+
+
+_OPS: Final = (
+    "name", "detail", "work_unit", "operands", "arrangement", "stationary", "moving", "mode", "descriptors",
+    "descriptor_bytes", "engines", "cadence",
+)  # fmt: skip
+
+
+def _ops(program: Program) -> dict[str, Any]:
+    return _columns(_OPS, [_op(program, *pair) for pair in zip(program.variants, costs_of(program), strict=True)])
+
+
+def _op(program: Program, variant: Variant, cost: VariantCost) -> tuple[Any, ...]:
+    """Return the values of `_OPS` for a variant."""
+    instruction, names = variant.instruction, variant.names
+    held, streamed = (_place(names, instruction.history.get(part)) for part in ("stationary", "moving"))
+    return (
+        instruction.name,
+        _detail(variant),
+        instruction.work_unit,
+        " ".join(names),
+        ARRANGEMENTS.index(_arrangement(variant)),
+        held if variant.engine == "tensor" else -1,
+        streamed,
+        DESCRIPTOR_MODES.index(cost.mode),
+        cost.descriptors,
+        cost.descriptor_bytes,
+        cost.engines,
+        cadence(program.arch, cost),
+    )
+
+
+def _place(names: tuple[str, ...], name: str | None) -> int:
+    return names.index(name) if name in names else -1
+
+
+def _arrangement(variant: Variant) -> str:
+    """Return where elements of the result come from, as far as the declaration tells."""
+    instruction = variant.instruction
+    if instruction.role == "copy":
+        return "in order"
+    if "transposes" in instruction.history:
+        return "transposed"
+    if "moving" in instruction.history:
+        return "product"
+    return "in place" if instruction.elementwise else "unknown"
 
 
 def _detail(variant: Variant) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,10 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program, View, access_columns
+from nki_lab.kernel_runtime.numerics.nonfinite import Search, first_nonfinite
+from nki_lab.kernel_runtime.numerics.precision import Errors, rounding_errors
 from nki_lab.kernel_runtime.numerics.replay import Replay
+from nki_lab.kernel_runtime.numerics.wide import TOO_LARGE, WideExecutor
 from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, VirtualRegister, whole
 from nki_lab.session.arguments import Input
@@ -33,6 +37,9 @@ class NotRecorded:
 
     def __repr__(self) -> str:
         return f"<no values: {self.reason}>"
+
+    def shadow(self, step: int, what: object, *, after: bool = False) -> None:
+        """Return None: there are no values."""
 
 
 NOTHING: Final = NotRecorded("values not recorded: the kernel did not run")
@@ -56,15 +63,79 @@ class RunValues:
 
     def at(self, step: int, what: Any) -> Array | None:
         """See `ValueSource.at`."""
+        return self._at(step, what, self.replay, after=False)
+
+    def after(self, step: int, what: Any) -> Array | None:
+        """Return the values when the instruction of a step has written: after it and everything before it in the
+        program; where it does not write to `what`, those that `at` gives.
+        """
+        return self._at(step, what, self.replay, after=True)
+
+    def shadow(self, step: int, what: Any, *, after: bool = False) -> Array | None:
+        """See `ValueSource.shadow`. NKI028 where the float64 values take more than `replay_bytes`."""
+        return self._at(step, what, self.wide_replay, after=after)
+
+    def _at(self, step: int, what: Any, replay: Replay, *, after: bool) -> Array | None:
         if not 0 <= step <= len(self._timeline.program):
             raise IndexError(f"step {step} of {len(self._timeline.program)}")
         view = self._view(what)
         with self._lock:
-            op, until = self._last_writer(step, view.buffer if isinstance(view, View) else view._buffer)
+            op, until = self.last_writer(step, view.buffer if isinstance(view, View) else view._buffer, after=after)
             try:
-                return self.replay.after(op, view, until)
-            except NkiError:  # where the run failed, or an index that leads nowhere yet
+                return replay.after(op, view, until)
+            except NkiError as error:  # where the run failed, or an index that leads nowhere yet
+                if error.diagnostics[0].code == TOO_LARGE:
+                    raise
                 return None
+
+    def after_op(self, op: int, view: View) -> Array | None:
+        """Return the values of a view right after an op that writes to it."""
+        with self._lock:
+            try:
+                return self.replay.after(op, view, op + 1)
+            except NkiError:
+                return None
+
+    @property
+    def program(self) -> Program:
+        """The program that is executed: a row for each step."""
+        return self._timeline.program
+
+    def overlapping(self, buffer: Buffer) -> list[int]:
+        """Return a buffer and those that the user placed over it."""
+        return [buffer.id] if self._allocation is not None else self._overlapping(buffer.id)
+
+    @cached_property
+    def wide_replay(self) -> Replay:
+        """The replay of the program in float64."""
+        options = self._timeline.program.options
+        limit = max(0, options.replay_bytes - sum(array.nbytes for array in self._arrays.values()))
+        program = self._timeline.program
+        executor = WideExecutor(program, dict(self._arrays), self._allocation, limit=limit)
+        return Replay(
+            program,
+            self._arrays,
+            self._allocation,
+            interval=options.replay_instructions,
+            limit=limit,
+            executor=executor,
+        )
+
+    def rounding_errors(self, tolerance: float, *, seconds: float = math.inf, stop: bool = False) -> Errors:
+        """Return the rounding errors of the run; see `numerics.precision.rounding_errors`."""
+        return rounding_errors(
+            self._timeline.program,
+            self._arrays,
+            self._allocation,
+            tolerance,
+            limit=self._timeline.program.options.replay_bytes,
+            seconds=seconds,
+            stop=stop,
+        )
+
+    def first_nonfinite(self, *, seconds: float = math.inf) -> Search:
+        """Return the first instruction that writes NaN, or an infinity from finite numbers."""
+        return first_nonfinite(self._timeline.program, self._arrays, self._allocation, seconds=seconds)
 
     @cached_property
     def replay(self) -> Replay:
@@ -92,20 +163,26 @@ class RunValues:
 
     # -- last writers -----------------------------------------------------------------------------------------------
 
-    def _last_writer(self, step: int, buffer: Buffer) -> tuple[int, int]:
-        """The last op in program order that wrote to a buffer and had ended at a step, and the next one that writes."""
+    def last_writer(self, step: int, buffer: Buffer, *, after: bool = False) -> tuple[int, int]:
+        """Return the last op in program order that wrote to a buffer and had ended at a step, and the next one that
+        writes; `after` it, the op of the step itself where it writes.
+        """
         timing = self._timeline.timing
-        now = timing.start[self._order[step]] if step < len(self._order) else timing.makespan
+        now = timing.start[self.order[step]] if step < len(self.order) else timing.makespan
         # Also through tensors that lie over it, ascending.
         op, start = self._writes
         writers = np.unique(np.concatenate([op[start[n] : start[n + 1]] for n in self._overlapping(buffer.id)]))
         ended = np.flatnonzero(timing.ready[writers] <= now)
         place = int(ended[-1]) if len(ended) else -1
+        if after and step < len(self.order):
+            own = int(np.searchsorted(writers, self.order[step]))
+            place = own if own < len(writers) and writers[own] == self.order[step] else place
         until = int(writers[place + 1]) if place + 1 < len(writers) else len(timing.start)
         return (int(writers[place]) if place >= 0 else -1), until
 
     @cached_property
-    def _order(self) -> Column:
+    def order(self) -> Column:
+        """The op of each step."""
         return np.argsort(self._timeline.timing.start, kind="stable")
 
     @cached_property

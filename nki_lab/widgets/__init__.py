@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import importlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.wire import VERSION, compact, encode
 
@@ -14,15 +16,16 @@ if TYPE_CHECKING:
     from nki_lab.widgets.visualizer import Visualizer
 
 MIME: Final = "application/vnd.nki-lab.run+json"
-"""The data for the JupyterLab extension: {"version": of the message, "message": base64 of it in the zlib format}."""
+"""The data for the JupyterLab extension: {"version": of the message, "message": base64 of it in the zlib format}. The
+messages of pinned tiles are in "values", in the same form."""
 
 _LEAST: Final = 4  # compressed bytes of a row; a run that cannot fit is not encoded to find out
 
 
-def view(recording: Recording, *, fault: int = -1, step: int = -1) -> Visualizer:
+def view(recording: Recording, *, fault: int = -1, step: int = -1, tiles: TileSource | None = None) -> Visualizer:
     """The widget that draws a recording, at a step where one is given; NKI022 where the notebook packages are missing.
 
-    `fault` is the row at which the run failed, -1: it did not.
+    `fault` is the row at which the run failed, -1: it did not. `tiles` answer for values while the kernel lives.
     """
     try:
         module = importlib.import_module("nki_lab.widgets.visualizer")
@@ -35,16 +38,24 @@ def view(recording: Recording, *, fault: int = -1, step: int = -1) -> Visualizer
                 help="pip install 'nki-lab[notebook]', or write a page with run.to_html(\"run.html\")",
             )
         ) from None
-    made: Visualizer = module.Visualizer(recording, fault=fault, step=step)
+    made: Visualizer = module.Visualizer(recording, fault=fault, step=step, tiles=tiles)
     return made
 
 
-def pinned(recording: Recording, limit: int, *, fault: int = -1) -> dict[str, object] | None:
-    """The run as a notebook keeps it, under `MIME`; None where that would be more than `limit` bytes."""
+def pinned(
+    recording: Recording, limit: int, *, fault: int = -1, values: Sequence[bytes] = ()
+) -> dict[str, object] | None:
+    """The run as a notebook keeps it, under `MIME`; None where that would be more than `limit` bytes.
+
+    `values` are messages of tiles; they have a limit of their own, that of `Run.pin`.
+    """
     if len(recording) * _LEAST > limit:
         return None
     message = base64.b64encode(compact(encode(recording, fault=fault))).decode("ascii")
-    return None if len(message) > limit else {"version": VERSION, "message": message}
+    if len(message) > limit:
+        return None
+    kept = {"values": [base64.b64encode(compact(item)).decode("ascii") for item in values]} if values else {}
+    return {"version": VERSION, "message": message, **kept}
 
 
 __all__ = ["MIME", "pinned", "view"]

@@ -15,6 +15,23 @@ class Capacity(TypedDict):
     partitions: int
 
 
+class Efficiency(TypedDict):
+    """The share of the full DMA rate that loads with one run of these `bytes` a partition reach, back to back."""
+
+    bytes: list[int]
+    shares: list[float]
+
+
+class Machine(TypedDict):
+    """Facts of the target: the PE array, the DMA engines of a core, the rate of each in bytes a nanosecond."""
+
+    arrayRows: int
+    arrayColumns: int
+    dmaEngines: int
+    dmaEngineRate: float
+    dmaEfficiency: Efficiency
+
+
 class LaneName(TypedDict):
     """A lane; `kind` is one of the lane kinds."""
 
@@ -99,7 +116,8 @@ class Sentence(TypedDict):
 class Header(TypedDict):
     """The words and single numbers of a message about a whole run.
 
-    `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks`.
+    `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks` and
+    no `machine`, which is missing of unknown targets too.
     Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
     """
 
@@ -109,6 +127,7 @@ class Header(TypedDict):
     steps: int
     fault: int
     capacity: Capacity
+    machine: NotRequired[Machine]
     lanes: list[LaneName]
     stalls: list[str]
     names: list[str]
@@ -120,3 +139,65 @@ class Header(TypedDict):
     lines: list[LineTime]
     bottlenecks: NotRequired[list[Sentence]]
     zoom_shift: NotRequired[int]
+
+
+class ValueCounts(TypedDict):
+    """How many elements are what; each but `unwritten` only of those that were written."""
+
+    nan: int
+    inf: int
+    saturated: int
+    subnormal: int
+    zero: int
+    unwritten: int
+
+
+class ErrorFigures(TypedDict):
+    """The relative error of finite elements: the largest, where that is (row and column), and the mean."""
+
+    largest: float
+    row: int
+    column: int
+    mean: float
+
+
+class ValuesHeader(TypedDict):
+    """The words and single numbers of a message of a tile's values.
+
+    The tile is seen as `rows` (its first `lead` dimensions: the partitions, in HBM all but the last) of `columns`. A
+    cell stands for `row_bin` × `column_bin` elements. `when` is one of `VALUE_TIMES`; `against` names a reference,
+    empty without one. Of floats, elements are saturated from `largest` on, and subnormal below `smallest`; both are 0
+    where a dtype has no such thing. `digits` are those that tell all numbers of the dtype apart, `mantissa` its stored
+    bits; `width` is the number of bits of an element. `low` and `high` are the least and the greatest finite element,
+    missing where there is none, and the ends of the histogram. `block` is how many rows and columns share a scale,
+    empty without scales. `excerpt` is where the table `excerpt` begins, and its rows and columns.
+    """
+
+    request: int
+    step: int
+    buffer: int
+    when: str
+    against: str
+    references: list[str]
+    dtype: str
+    kind: str
+    shape: list[int]
+    lead: int
+    rows: int
+    columns: int
+    row_bin: int
+    column_bin: int
+    width: int
+    digits: int
+    mantissa: int
+    largest: float
+    smallest: float
+    counts: ValueCounts
+    low: NotRequired[float]
+    high: NotRequired[float]
+    mean: NotRequired[float]
+    std: NotRequired[float]
+    error: NotRequired[ErrorFigures]
+    block: list[int]
+    excerpt: list[int]
+    written_known: bool

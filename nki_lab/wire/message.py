@@ -2,8 +2,8 @@
 
 A message is the bytes `NKIW`, the version, the header's length (both uint32, little endian), the header as ASCII JSON
 filled up with spaces to a multiple of eight bytes, then the columns, each filled up to a multiple of eight as well.
-The header's `tables` say of every column what it is: {"dtype": "u1" … "i4" or "f8", "offset": bytes from the end of the
-header, "length": values}; with "delta" the values are the differences from one to the next, the first from zero.
+The header's `tables` say of every column what it is: {"dtype": "u1" … "i4", "f4" or "f8", "offset": bytes from the end
+of the header, "length": values}; with "delta" the values are the differences from one to the next, the first from zero.
 """
 
 from __future__ import annotations
@@ -68,10 +68,13 @@ def compact(given: bytes) -> bytes:
 
 
 def narrow(values: Array) -> Array:
-    """The same numbers in the narrowest type that holds them: little-endian integers of up to 32 bits, else float64.
+    """The same numbers in the narrowest type that holds them: little-endian integers of up to 32 bits, float32 for
+    itself, else float64.
 
     Whole numbers up to 2**53 stay exact.
     """
+    if values.dtype == np.float32:
+        return values.astype("<f4", copy=False)
     if values.dtype.kind == "f" or not len(values):
         return values.astype("<f8" if len(values) else "u1", copy=False)
     low, high = int(values.min()), int(values.max())

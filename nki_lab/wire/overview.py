@@ -13,19 +13,23 @@ from nki_lab.kernel_runtime.recording import Recording, bottlenecks
 from nki_lab.kernel_runtime.recording.columns import Array, whole
 from nki_lab.kernel_runtime.recording.digest import Digest, digest
 from nki_lab.kernel_runtime.recording.lifetimes import in_steps
-from nki_lab.wire.header_types import Capacity, Finding, Header, LineTime, Part
+from nki_lab.kernel_runtime.timing import curve
+from nki_lab.wire.header_types import Capacity, Finding, Header, LineTime, Machine, Part
 from nki_lab.wire.rows import Steps, Tables
 
 TABLES: Final = {
-    "views": ("buffer", "pattern", "offset", "indirect"),
+    "views": ("buffer", "pattern", "offset", "indirect", "index"),
     "patterns": ("dtype", "dim", "rank"),
     "dims": ("size", "step"),
     "buffers": ("name", "space", "kind", "pattern", "partition", "partitions", "byte", "partition_bytes", "site"),
     "sites": ("source", "line", "column", "end_line", "end_column", "function"),
     "iterations": ("parent", "loop", "value", "site"),
     "usage": ("time", "sbuf", "psum"),
-    "ops": ("name", "detail", "work_unit"),
-}
+    "ops": (
+        "name", "detail", "work_unit", "operands", "arrangement", "stationary", "moving", "mode", "descriptors",
+        "descriptor_bytes", "engines", "cadence",
+    ),
+}  # fmt: skip
 """Tables that go out as they are, with these columns."""
 
 LIFETIMES: Final = ("buffer", "start", "end", "first", "last", "written", "writer", "iteration")
@@ -70,7 +74,7 @@ def header(recording: Recording, names: Names, fault: int, step_of: Array) -> He
     recorded = recording.summary.get("diagnostics")
     sources = recording.table("sources")
     times = digest(recording)
-    return {
+    head: Header = {
         "kernel": str(summary.get("kernel") or ""),
         "target": str(summary.get("target") or ""),
         "makespan": recording.makespan,
@@ -97,6 +101,8 @@ def header(recording: Recording, names: Names, fault: int, step_of: Array) -> He
         ],
         "lines": _lines(recording, times),
     }
+    known = machine(head["target"])
+    return {**head, "machine": known} if known else head
 
 
 def _part(part: bottlenecks.Part, paths: Sequence[str], step_of: Array) -> Part:
@@ -120,6 +126,21 @@ def capacity(target: str) -> Capacity:
         "psum": arch.psum_partition_bytes,
         "psumBank": arch.psum_bank_bytes,
         "partitions": arch.pmax,
+    }
+
+
+def machine(target: str) -> Machine | None:
+    """Return the facts of a target; None where nothing is known of it."""
+    arch = TARGETS.get(target)
+    if arch is None:
+        return None
+    sizes, shares = zip(*curve(arch), strict=True)
+    return {
+        "arrayRows": arch.pmax,
+        "arrayColumns": arch.gemm_stationary_fmax,
+        "dmaEngines": arch.dma_engines,
+        "dmaEngineRate": arch.dma_bytes_per_ns,
+        "dmaEfficiency": {"bytes": list(sizes), "shares": list(shares)},
     }
 
 

@@ -17,7 +17,7 @@ from nki_lab.export.html import html
 from nki_lab.kernel_runtime.recording import Recording
 from tests.browser.lab import Window, window
 
-WIDTHS: Final = (720, 1100, 1440, 1920, 2560)
+WIDTHS: Final = (480, 720, 1100, 1440, 1920, 2560)
 CHECK: Final = (Path(__file__).parent / "layout_check.js").read_text(encoding="utf-8")
 SELECTED: Final = """() => {
   const root = document.querySelector('.nki-visualizer');
@@ -130,6 +130,60 @@ def test_nothing_is_cut_or_overlaps_or_is_hard_to_read(name: str, themed: Window
             if page.evaluate(OPEN, tab):
                 found += [f"{width} {tab}: {what}" for what in problems(page)]
     assert found == []
+
+
+PRINTED: Final = """() => {
+  window.printed = [];
+  window.addEventListener('beforeprint', () => {
+    const plot = document.querySelector('.nki-tl-plot');
+    const canvas = plot.querySelector('canvas');
+    printed.push([canvas.getBoundingClientRect().width, plot.clientWidth, document.documentElement.scrollWidth]);
+  });
+}"""
+A4_LANDSCAPE: Final = 1047  # pixels between the usual margins
+
+
+def test_paper_shows_the_whole_run(themed: Window, pages: dict[str, Path]) -> None:
+    """Pictures are drawn for the paper before it is printed, and for the window again after that."""
+    page = themed.page
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(pages["matmul"].as_uri())
+    page.locator(".nki-where b").wait_for()
+    width = "() => document.querySelector('.nki-tl-plot canvas').getBoundingClientRect().width"
+    before = page.evaluate(width)
+    page.evaluate(PRINTED)
+    page.pdf(format="A4", landscape=True, print_background=True)
+    (canvas, plot, _), *more = page.evaluate("() => printed")
+    assert more == []
+    assert canvas == plot < before
+    assert canvas + 132 < A4_LANDSCAPE
+    assert page.evaluate(width) == before
+    # Whatever the paper, nothing of a picture is beside it.
+    page.emulate_media(media="print")
+    for paper in (A4_LANDSCAPE, 718):
+        page.set_viewport_size({"width": paper, "height": 900})
+        ends = page.evaluate(
+            "() => [...document.querySelectorAll('.nki-visualizer canvas')].filter(canvas => canvas.checkVisibility())"
+            ".map(canvas => canvas.getBoundingClientRect().right)"
+        )
+        assert max(ends) <= paper
+
+
+def test_forced_colours_keep_what_is_chosen(browser: Browser, pages: dict[str, Path]) -> None:
+    ground = "button => getComputedStyle(button).backgroundColor"
+    for theme in ("light", "dark"):
+        context = browser.new_context(forced_colors="active", color_scheme=theme)  # type: ignore[arg-type]
+        page = context.new_page()
+        page.goto(pages["matmul"].as_uri())
+        page.locator(".nki-where b").wait_for()
+        grounds = [radio.evaluate(ground) for radio in page.locator(".nki-tl-choice [role=radio]").all()]
+        assert grounds[0] not in grounds[1:]
+        assert len(set(grounds[1:])) == 1
+        critical = page.get_by_role("button", name="Critical path")
+        pressed = critical.evaluate(ground)
+        critical.click()
+        assert critical.evaluate(ground) != pressed
+        context.close()
 
 
 def test_the_check_finds_what_is_wrong(themed: Window, pages: dict[str, Path]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -14,8 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import nki_lab
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import whole
+from nki_lab.kernel_runtime.recording.digest import digest
 from nki_lab.wire import Messages, encode
 from tests.recordings import drawn
 from tests.scale import scaled
@@ -137,3 +141,33 @@ def test_memory(page: Read, recording: Recording) -> None:
         for time, expected in zip(times, usage[space][:].tolist(), strict=True):
             if time < max(recording.makespan, 1):
                 assert value[time] == expected
+
+
+@few
+@given(drawn())
+def test_the_critical_path_fills_the_run(page: Read, recording: Recording) -> None:
+    """Works and waits follow each other from the start to the end, and are those of the rows on the path."""
+    told = page(encode(recording))["path"]
+    on_path = set(np.argsort(whole(recording.order))[whole(recording.critical_path)].tolist())
+    assert {step for _, _, step, _ in told} <= on_path
+    for (_, end, *_), (begin, *_) in pairwise(told):
+        assert begin == end
+    if told:
+        assert (told[0][0], told[-1][1]) == (0, recording.makespan)
+
+
+@pytest.mark.parametrize(("name", "place"), [("k02_matmul", 0), ("k03_softmax", 0), ("k10_two_cores", 1)])
+def test_the_critical_path_adds_up_to_the_headline(page: Read, name: str, place: int) -> None:
+    """Each sum by reason is the one that headline and summary name."""
+    module = runpy.run_path(str(ROOT / "examples" / "kernels" / f"{name}.py"))
+    run = nki_lab.run(module["KERNELS"][place], *module["inputs"]())
+    waits: Counter[str] = Counter()
+    work = 0
+    for begin, end, _, reason in page(encode(run.recording))["path"]:
+        if reason is None:
+            work += end - begin
+        else:
+            waits[reason] += end - begin
+    times = digest(run.recording)
+    assert dict(waits) == dict(times.waits)
+    assert work == sum(times.work.values())

@@ -24,11 +24,21 @@ export type LaneKind = (typeof LANE_KINDS)[number];
 export const HUES = ['tensor', 'vector', 'scalar', 'gpsimd', 'sync', 'dma', 'cc'] as const;
 export type Hue = (typeof HUES)[number];
 
+export const INDIRECTIONS = ['none', 'scalar', 'vector', 'gather'] as const;
+export type Indirection = (typeof INDIRECTIONS)[number];
+
+export const ARRANGEMENTS = ['unknown', 'in order', 'transposed', 'product', 'in place'] as const;
+export type Arrangement = (typeof ARRANGEMENTS)[number];
+
+export const DESCRIPTOR_MODES = ['none', 'static', 'hardware', 'software'] as const;
+export type DescriptorMode = (typeof DESCRIPTOR_MODES)[number];
+
 export interface Stall {
   readonly label: string;
   readonly short: string;
   readonly hue: Hue | '';
   readonly forTile: boolean;
+  readonly byResult: boolean;
 }
 
 /** Kinds of lanes as reports name them. */
@@ -50,34 +60,107 @@ export const DATA_FROM = 'data from ';
 
 /** Reasons to wait. `hue` is empty where it is that of the row that ends the wait. */
 export const STALLS: Readonly<Record<string, Stall>> = {
-  none: { label: 'a reason that was not recorded', short: 'unknown', hue: 'sync', forTile: false },
-  'data from tensor': { label: 'data from Tensor', short: 'Tensor', hue: 'tensor', forTile: true },
-  'data from vector': { label: 'data from Vector', short: 'Vector', hue: 'vector', forTile: true },
-  'data from scalar': { label: 'data from Scalar', short: 'Scalar', hue: 'scalar', forTile: true },
-  'data from gpsimd': { label: 'data from GpSimd', short: 'GpSimd', hue: 'gpsimd', forTile: true },
-  'data from sync': { label: 'data from Sync', short: 'Sync', hue: 'sync', forTile: true },
-  'data from dma': { label: 'data from DMA', short: 'DMA', hue: 'dma', forTile: true },
-  'anti-dependency': { label: 'earlier reads of the same bytes', short: 'earlier reads', hue: '', forTile: true },
-  'output order': { label: 'earlier writes of the same bytes', short: 'earlier writes', hue: '', forTile: true },
-  'memory reuse': { label: 'memory that another tensor still uses', short: 'memory in use', hue: '', forTile: true },
-  'user order': { label: 'the order that the schedule asks for', short: 'user order', hue: '', forTile: false },
-  semaphore: { label: 'semaphores', short: 'semaphore', hue: 'sync', forTile: false },
-  'table load': { label: 'loads of activation tables', short: 'table load', hue: 'scalar', forTile: false },
-  'stationary load': { label: 'loads of stationary tiles', short: 'stationary load', hue: 'tensor', forTile: false },
-  'dma trigger': { label: 'DMA descriptors to be made', short: 'DMA descriptors', hue: 'dma', forTile: false },
-  'dma start': { label: 'DMA transfers to start', short: 'DMA start', hue: 'dma', forTile: false },
+  none: { label: 'a reason that was not recorded', short: 'unknown', hue: 'sync', forTile: false, byResult: false },
+  'data from tensor': { label: 'data from Tensor', short: 'Tensor', hue: 'tensor', forTile: true, byResult: true },
+  'data from vector': { label: 'data from Vector', short: 'Vector', hue: 'vector', forTile: true, byResult: true },
+  'data from scalar': { label: 'data from Scalar', short: 'Scalar', hue: 'scalar', forTile: true, byResult: true },
+  'data from gpsimd': { label: 'data from GpSimd', short: 'GpSimd', hue: 'gpsimd', forTile: true, byResult: true },
+  'data from sync': { label: 'data from Sync', short: 'Sync', hue: 'sync', forTile: true, byResult: true },
+  'data from dma': { label: 'data from DMA', short: 'DMA', hue: 'dma', forTile: true, byResult: true },
+  'anti-dependency': {
+    label: 'earlier reads of the same bytes',
+    short: 'earlier reads',
+    hue: '',
+    forTile: true,
+    byResult: true,
+  },
+  'output order': {
+    label: 'earlier writes of the same bytes',
+    short: 'earlier writes',
+    hue: '',
+    forTile: true,
+    byResult: true,
+  },
+  'memory reuse': {
+    label: 'memory that another tensor still uses',
+    short: 'memory in use',
+    hue: '',
+    forTile: true,
+    byResult: true,
+  },
+  'user order': {
+    label: 'the order that the schedule asks for',
+    short: 'user order',
+    hue: '',
+    forTile: false,
+    byResult: true,
+  },
+  semaphore: { label: 'semaphores', short: 'semaphore', hue: 'sync', forTile: false, byResult: true },
+  'table load': {
+    label: 'loads of activation tables',
+    short: 'table load',
+    hue: 'scalar',
+    forTile: false,
+    byResult: false,
+  },
+  'stationary load': {
+    label: 'loads of stationary tiles',
+    short: 'stationary load',
+    hue: 'tensor',
+    forTile: false,
+    byResult: false,
+  },
+  'dma trigger': {
+    label: 'DMA descriptors to be made',
+    short: 'DMA descriptors',
+    hue: 'dma',
+    forTile: false,
+    byResult: true,
+  },
+  'dma start': { label: 'DMA transfers to start', short: 'DMA start', hue: 'dma', forTile: false, byResult: false },
   'queue interval': {
     label: 'the interval between two DMA transfers',
     short: 'queue interval',
     hue: 'dma',
     forTile: false,
+    byResult: false,
   },
-  bandwidth: { label: 'DMA bandwidth that others use', short: 'DMA bandwidth', hue: 'dma', forTile: false },
-  'port conflict': { label: 'a memory port that another engine has', short: 'memory port', hue: '', forTile: false },
-  'psum bank': { label: 'a PSUM bank that another engine has', short: 'PSUM bank', hue: '', forTile: true },
-  'power ramp': { label: "the Tensor Engine's clock to rise", short: 'clock to rise', hue: 'tensor', forTile: false },
-  launch: { label: 'the kernel to be launched and ended', short: 'launch', hue: 'sync', forTile: false },
-  'other core': { label: 'the other core', short: 'other core', hue: '', forTile: false },
+  bandwidth: {
+    label: 'DMA bandwidth that others use',
+    short: 'DMA bandwidth',
+    hue: 'dma',
+    forTile: false,
+    byResult: false,
+  },
+  'port conflict': {
+    label: 'a memory port that another engine has',
+    short: 'memory port',
+    hue: '',
+    forTile: false,
+    byResult: false,
+  },
+  'psum bank': {
+    label: 'a PSUM bank that another engine has',
+    short: 'PSUM bank',
+    hue: '',
+    forTile: true,
+    byResult: false,
+  },
+  'power ramp': {
+    label: "the Tensor Engine's clock to rise",
+    short: 'clock to rise',
+    hue: 'tensor',
+    forTile: false,
+    byResult: false,
+  },
+  launch: {
+    label: 'the kernel to be launched and ended',
+    short: 'launch',
+    hue: 'sync',
+    forTile: false,
+    byResult: false,
+  },
+  'other core': { label: 'the other core', short: 'other core', hue: '', forTile: false, byResult: true },
 };
 
 /** What a row does to the one that it waits for. */
@@ -108,6 +191,28 @@ export const MEMORY_OF: Readonly<Record<Space, Memory>> = {
   psum: 'psum',
   private_hbm: 'hbm',
   shared_hbm: 'hbm',
+};
+
+/** Bytes of an element by the name of its dtype. */
+export const DTYPE_BYTES: Readonly<Record<string, number>> = {
+  bool_: 1,
+  int8: 1,
+  int16: 2,
+  int32: 4,
+  uint8: 1,
+  uint16: 2,
+  uint32: 4,
+  float16: 2,
+  float32: 4,
+  bfloat16: 2,
+  tfloat32: 4,
+  float8_e4m3: 1,
+  float8_e4m3fn: 1,
+  float8_e5m2: 1,
+  float8_e8m0fnu: 1,
+  float8_e5m2_x4: 4,
+  float8_e4m3fn_x4: 4,
+  float4_e2m1fn_x4: 2,
 };
 
 /** Stands between thousands. */
@@ -162,6 +267,18 @@ export const WHOLE = 1_000_000;
 /** Rows of a range of a run that is larger. */
 export const RANGE = 262_144;
 
+/** The flags of a cell of a tile's values. */
+export const MARKS = {
+  nan: 1,
+  inf: 2,
+  saturated: 4,
+  subnormal: 8,
+  unwritten: 16,
+} as const;
+
+/** When values are asked for. */
+export const VALUE_TIMES = ['before', 'after', 'change'] as const;
+
 /** Columns of the tables of messages. */
 export const TABLES = {
   rows: [
@@ -189,14 +306,27 @@ export const TABLES = {
   ],
   accesses: ['view', 'role'],
   edges: ['before', 'kind'],
-  views: ['buffer', 'pattern', 'offset', 'indirect'],
+  views: ['buffer', 'pattern', 'offset', 'indirect', 'index'],
   patterns: ['dtype', 'dim', 'rank'],
   dims: ['size', 'step'],
   buffers: ['name', 'space', 'kind', 'pattern', 'partition', 'partitions', 'byte', 'partition_bytes', 'site'],
   sites: ['source', 'line', 'column', 'end_line', 'end_column', 'function'],
   iterations: ['parent', 'loop', 'value', 'site'],
   usage: ['time', 'sbuf', 'psum'],
-  ops: ['name', 'detail', 'work_unit'],
+  ops: [
+    'name',
+    'detail',
+    'work_unit',
+    'operands',
+    'arrangement',
+    'stationary',
+    'moving',
+    'mode',
+    'descriptors',
+    'descriptor_bytes',
+    'engines',
+    'cadence',
+  ],
   lifetimes: ['buffer', 'start', 'end', 'first', 'last', 'written', 'writer', 'iteration'],
 } as const;
 
@@ -206,6 +336,21 @@ export interface Capacity {
   readonly psum: number;
   readonly psumBank: number;
   readonly partitions: number;
+}
+
+/** The share of the full DMA rate that loads with one run of these `bytes` a partition reach, back to back. */
+export interface Efficiency {
+  readonly bytes: readonly number[];
+  readonly shares: readonly number[];
+}
+
+/** Facts of the target: the PE array, the DMA engines of a core, the rate of each in bytes a nanosecond. */
+export interface Machine {
+  readonly arrayRows: number;
+  readonly arrayColumns: number;
+  readonly dmaEngines: number;
+  readonly dmaEngineRate: number;
+  readonly dmaEfficiency: Efficiency;
 }
 
 /** A lane; `kind` is one of the lane kinds. */
@@ -289,8 +434,9 @@ export interface Sentence {
 /**
  * The words and single numbers of a message about a whole run.
  *
- * `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks`.
- * Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
+ * `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks` and no
+ * `machine`, which is missing of unknown targets too. Stretches of the table `zoom`, where there is one, are 2 to the
+ * power `zoom_shift` picoseconds wide.
  */
 export interface Header {
   readonly kernel: string;
@@ -299,6 +445,7 @@ export interface Header {
   readonly steps: number;
   readonly fault: number;
   readonly capacity: Capacity;
+  readonly machine?: Machine;
   readonly lanes: readonly LaneName[];
   readonly stalls: readonly string[];
   readonly names: readonly string[];
@@ -310,4 +457,64 @@ export interface Header {
   readonly lines: readonly LineTime[];
   readonly bottlenecks?: readonly Sentence[];
   readonly zoom_shift?: number;
+}
+
+/** How many elements are what; each but `unwritten` only of those that were written. */
+export interface ValueCounts {
+  readonly nan: number;
+  readonly inf: number;
+  readonly saturated: number;
+  readonly subnormal: number;
+  readonly zero: number;
+  readonly unwritten: number;
+}
+
+/** The relative error of finite elements: the largest, where that is (row and column), and the mean. */
+export interface ErrorFigures {
+  readonly largest: number;
+  readonly row: number;
+  readonly column: number;
+  readonly mean: number;
+}
+
+/**
+ * The words and single numbers of a message of a tile's values.
+ *
+ * The tile is seen as `rows` (its first `lead` dimensions: the partitions, in HBM all but the last) of `columns`. A
+ * cell stands for `row_bin` × `column_bin` elements. `when` is one of `VALUE_TIMES`; `against` names a reference, empty
+ * without one. Of floats, elements are saturated from `largest` on, and subnormal below `smallest`; both are 0 where a
+ * dtype has no such thing. `digits` are those that tell all numbers of the dtype apart, `mantissa` its stored bits;
+ * `width` is the number of bits of an element. `low` and `high` are the least and the greatest finite element, missing
+ * where there is none, and the ends of the histogram. `block` is how many rows and columns share a scale, empty without
+ * scales. `excerpt` is where the table `excerpt` begins, and its rows and columns.
+ */
+export interface ValuesHeader {
+  readonly request: number;
+  readonly step: number;
+  readonly buffer: number;
+  readonly when: string;
+  readonly against: string;
+  readonly references: readonly string[];
+  readonly dtype: string;
+  readonly kind: string;
+  readonly shape: readonly number[];
+  readonly lead: number;
+  readonly rows: number;
+  readonly columns: number;
+  readonly row_bin: number;
+  readonly column_bin: number;
+  readonly width: number;
+  readonly digits: number;
+  readonly mantissa: number;
+  readonly largest: number;
+  readonly smallest: number;
+  readonly counts: ValueCounts;
+  readonly low?: number;
+  readonly high?: number;
+  readonly mean?: number;
+  readonly std?: number;
+  readonly error?: ErrorFigures;
+  readonly block: readonly number[];
+  readonly excerpt: readonly number[];
+  readonly written_known: boolean;
 }

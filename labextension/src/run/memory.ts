@@ -7,6 +7,8 @@ import { lower, upper } from './search';
 
 const BLOCK = 64; // lifetimes, or changes of use, of which one extreme is kept
 const NEVER = -1;
+/** Columns that messages of earlier versions do not have. */
+const LATER: ReadonlySet<string> = new Set(['views.index']);
 
 interface Iteration {
   readonly loop: string;
@@ -27,7 +29,11 @@ export class Memory {
   ) {
     const tables = new Map<string, Numbers>();
     for (const table of ['views', 'patterns', 'dims', 'buffers', 'lifetimes', 'usage'] as const)
-      for (const column of TABLES[table]) tables.set(`${table}.${column}`, message.column(table, column));
+      for (const column of TABLES[table]) {
+        // Notebooks keep messages of earlier versions, which lack some.
+        if (message.has(table, column)) tables.set(`${table}.${column}`, message.column(table, column));
+        else if (!LATER.has(`${table}.${column}`)) message.column(table, column);
+      }
     this.tables = tables;
     this.maxima = { sbuf: blockMaxima(this.column('usage.sbuf')), psum: blockMaxima(this.column('usage.psum')) };
   }
@@ -60,6 +66,7 @@ export class Memory {
       buffer: this.bufferOf(id),
       offset: this.value('views.offset', id),
       indirect: this.value('views.indirect', id),
+      index: this.tables.get('views.index')?.[id] ?? -1,
       dtype: this.dtype(pattern),
       dims: this.dims(pattern),
     };

@@ -1,7 +1,7 @@
 /** All instructions as a table: filtered, sorted, with the selection in sight. */
 import { NO_INSTRUCTIONS } from '../_generated/schema';
 import { el, setAttribute, setText, uniqueId } from '../dom';
-import { HELP, SYNTAX, parseFilter } from '../filter';
+import { HELP, SYNTAX } from '../filter';
 import * as format from '../format';
 import { icon } from '../icons';
 import { chosen, sorted } from '../sorting';
@@ -12,8 +12,6 @@ import type { Virtual } from '../virtual';
 import { instructionRow, instructionsText } from './instruction_row';
 
 const ROW = 24;
-/** Rows that are filtered before the page may draw again. */
-const SLICE = 40_000;
 /** More than this would not fit into a spreadsheet, and hardly on a clipboard. */
 const COPIED = 100_000;
 
@@ -61,8 +59,6 @@ class Instructions implements InstructionsView {
   private order: Uint32Array | null = null;
   private sort: Sort = { column: 'step', up: true };
   private longest: number;
-  /** The rest of a search that is under way. */
-  private work = 0;
   private readonly input: HTMLInputElement;
   private readonly said = el('span', { class: 'nki-quiet nki-no-wrap' });
   private readonly foot = el('div', { class: 'nki-table-foot', role: 'status' });
@@ -79,7 +75,7 @@ class Instructions implements InstructionsView {
       title: HELP,
       spellcheck: 'false',
       autocomplete: 'off',
-      on: { input: () => this.apply(), keydown: event => this.keyInFilter(event) },
+      on: { input: () => context.store.set({ query: this.input.value }), keydown: event => this.keyInFilter(event) },
     });
     this.heads = HEADINGS.map(heading => headCell(heading, column => this.sortBy(column)));
     this.virtual = this.createTable();
@@ -100,7 +96,7 @@ class Instructions implements InstructionsView {
       this.virtual.element,
       this.foot,
     );
-    this.settle(null);
+    this.apply();
   }
 
   private createTable(): Virtual {
@@ -125,6 +121,7 @@ class Instructions implements InstructionsView {
   }
 
   draw(_: State, changes: Changes): void {
+    if (changes.has('query') || changes.has('found')) this.apply();
     if (changes.has('step') || changes.has('tab')) this.toSelection();
     if (changes.has('tab') || changes.has('layout')) this.describe();
   }
@@ -140,7 +137,6 @@ class Instructions implements InstructionsView {
   }
 
   dispose(): void {
-    clearTimeout(this.work);
     this.virtual.dispose();
   }
 
@@ -164,32 +160,16 @@ class Instructions implements InstructionsView {
     return longest;
   }
 
-  /** Filter and sort anew; many rows in slices, so that typing goes on. */
+  /** Show what the search found, sorted anew; while it is under way, what was there before. */
   private apply(): void {
-    clearTimeout(this.work);
-    const { run } = this.context;
-    const { problem, accepts } = parseFilter(run, this.input.value);
+    const { query, found } = this.context.store.state;
+    if (this.input.value !== query) this.input.value = query;
+    const problem = found?.problem ?? '';
     setAttribute(this.input, 'aria-invalid', problem !== '');
-    if (problem) {
-      this.describe(problem);
-      return;
-    }
-    if (!accepts) {
-      this.settle(null);
-      return;
-    }
-    const { first, count } = run.rows;
-    const found: number[] = [];
-    let place = 0;
-    const slice = (): void => {
-      const end = Math.min(place + SLICE, count);
-      for (; place < end; place += 1) if (accepts(first + place)) found.push(first + place);
-      if (place < count) {
-        setText(this.foot, `Searching, ${format.percent(place / count)}`);
-        this.work = window.setTimeout(slice);
-      } else this.settle(Uint32Array.from(found));
-    };
-    slice();
+    if (found === null) this.settle(null);
+    else if (problem !== '') this.describe(problem);
+    else if (found.progress < 1) setText(this.foot, `Searching, ${format.percent(found.progress)}`);
+    else this.settle(found.steps);
   }
 
   private settle(found: Uint32Array | null): void {
@@ -248,12 +228,11 @@ class Instructions implements InstructionsView {
     if (event.key !== 'Enter' && event.key !== 'Escape') return;
     event.preventDefault();
     event.stopPropagation();
+    const { store } = this.context;
     if (event.key === 'Escape' && this.input.value !== '') {
-      this.input.value = '';
-      this.apply();
+      store.set({ query: '' });
       return;
     }
-    const { store } = this.context;
     if (event.key === 'Enter' && this.count && this.indexOf(store.state.step) < 0) store.select(this.stepAt(0));
     this.virtual.element.focus();
   }

@@ -48,7 +48,7 @@ describe('strips', () => {
     const { strips } = layoutStrips(busy, look());
     expect(names(strips).slice(-2)).toEqual(['Sync', 'dma']);
     const [sync, dma] = strips.slice(-2);
-    expect([sync.height, dma.height]).toEqual([SIZES.sync, SIZES.dma + 3 * SIZES.pitch + 4]);
+    expect([sync.height, dma.height]).toEqual([SIZES.sync, 3 * (SIZES.track + 2) + 4 + 3 * SIZES.pitch + 4]);
   });
 
   test('are higher where the page is widest, and without the critical path if it is off', () => {
@@ -77,11 +77,12 @@ describe('a row', () => {
     expect(placeOf(figureOf(runOf(ROWS)), 99)).toBeNull();
   });
 
-  test('of a third transfer at a time is in the row of its queue', () => {
-    const rows = [5, 6, 7].map(lane => ({ lane, start: lane, duration: 100 }));
+  test('of a transfer that no track has room for is in the row of its queue', () => {
+    const rows = [5, 6, 7, 8, 9, 10].map(lane => ({ lane, start: lane, duration: 100 }));
     const figure = figureOf(runOf(rows, { header: QUEUES }));
     const dma = figure.strips.find(strip => strip.kind === 'dma');
-    expect(placeOf(figure, 2)).toMatchObject({ y: (dma?.queues ?? 0) + 2 * SIZES.pitch, height: SIZES.queue });
+    expect(placeOf(figure, 4)).toMatchObject({ y: dma?.tracks[4], height: SIZES.track });
+    expect(placeOf(figure, 5)).toMatchObject({ y: (dma?.queues ?? 0) + 5 * SIZES.pitch, height: SIZES.queue });
   });
 });
 

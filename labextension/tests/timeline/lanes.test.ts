@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import type { RowGiven } from '../messages';
 import { dense, layoutLane } from '../../src/views/timeline/columns';
-import { covered, layoutDma, packed } from '../../src/views/timeline/dma';
+import { covered, layoutDma, packed, tracksFor, MOST_TRACKS } from '../../src/views/timeline/dma';
 import { layoutPath } from '../../src/views/timeline/path';
 import { draws, jagged, QUEUE, QUEUES, runOf, TENSOR } from './runs';
 
@@ -62,8 +62,8 @@ describe('DMA', () => {
     for (let seed = 1; seed < 12; seed++) {
       const run = runOf(queues(20, seed), { header: QUEUES });
       const steps = Uint32Array.from({ length: run.rows.count }, (_, step) => step);
-      const { tracks, hidden } = packed(run, steps, 0);
-      expect(tracks[0].length + tracks[1].length + hidden).toBe(steps.length);
+      const { tracks, hidden } = packed(run, steps, 0, 2);
+      expect([...tracks.flat(), ...hidden].sort((one, other) => one - other)).toEqual(Array.from(steps));
       for (const track of tracks) {
         for (let at = 1; at < track.length; at++) {
           const end = run.rows.start[track[at - 1]] + run.rows.duration[track[at - 1]];
@@ -73,6 +73,26 @@ describe('DMA', () => {
     }
   });
 
+  test('has a track for each of the transfers that overlap, up to a limit, and hides no critical one', () => {
+    const rows = (count: number, critical = -1): RowGiven[] =>
+      Array.from({ length: count }, (_, at) => ({
+        lane: 5 + at,
+        start: at,
+        duration: 1000,
+        critical: at === critical ? 1 : 0,
+      }));
+    const tracks = (count: number): number => {
+      const run = runOf(rows(count), { header: QUEUES });
+      return tracksFor(run, run.lanes.filter(lane => lane.kind === 'dma')); // prettier-ignore
+    };
+    expect([1, 2, 3, 4, 16].map(tracks)).toEqual([2, 2, 3, 4, MOST_TRACKS]);
+    const run = runOf(rows(8, 6), { header: QUEUES });
+    const found = layoutDma(run, lanes, { from: 0, to: 2000, width: 1000 }, 3);
+    expect(found.hidden).toHaveLength(5);
+    expect(found.hidden).not.toContain(6);
+    expect(found.tracks?.flatMap(track => Array.from(track.steps)).sort()).toEqual([0, 1, 6]);
+  });
+
   test('is busy while any of its queues is', () => {
     const run = runOf([
       { lane: QUEUE, start: 100, duration: 200 },
@@ -80,35 +100,43 @@ describe('DMA', () => {
     ]);
     expect(covered(run, [0, 1], { from: 0, to: 1000, width: 100 })).toBe(300);
     expect(covered(run, [0, 1], { from: 200, to: 400, width: 100 })).toBe(150);
-    expect(layoutDma(run, [QUEUE], { from: 0, to: 1000, width: 100 }).busy).toBeCloseTo(0.3);
+    expect(layoutDma(run, [QUEUE], { from: 0, to: 1000, width: 100 }, 2).busy).toBeCloseTo(0.3);
   });
 
   test('has tracks for few transfers and columns for many, with a row for each queue', () => {
     const run = runOf(queues(300, 3), { header: QUEUES });
-    const far = layoutDma(run, lanes, { from: 0, to: run.makespan, width: 100 });
+    const far = layoutDma(run, lanes, { from: 0, to: run.makespan, width: 100 }, 3);
     expect([far.tracks, far.columns?.sums.count]).toEqual([null, 100]);
-    const near = layoutDma(run, lanes, { from: 0, to: run.makespan / 100, width: 1000 });
-    expect([near.tracks?.length, near.columns, near.queues.length]).toEqual([2, null, 16]);
+    const near = layoutDma(run, lanes, { from: 0, to: run.makespan / 100, width: 1000 }, 3);
+    expect([near.tracks?.length, near.columns, near.queues.length]).toEqual([3, null, 16]);
   });
 
   test('in columns is never more than wholly busy', () => {
     const run = runOf(queues(300, 5), { header: QUEUES });
-    const { columns } = layoutDma(run, lanes, { from: 0, to: run.makespan, width: 100 });
+    const { columns } = layoutDma(run, lanes, { from: 0, to: run.makespan, width: 100 }, 2);
     expect(Math.max(...(columns?.sums.busy ?? []))).toBeLessThanOrEqual(run.makespan / 100 + 1e-6);
   });
 });
 
 describe('the critical path', () => {
-  test('has a piece for each of its rows in the hue of its lane', () => {
+  test('has work in the hue of its lane and waits in the hue of what they are for', () => {
     const run = runOf([
       { lane: QUEUE, start: 0, duration: 100, critical: 1 },
       { lane: TENSOR, start: 100, duration: 50 },
-      { lane: TENSOR, start: 200, duration: 100, critical: 1 },
+      { lane: TENSOR, start: 200, duration: 100, wait: 50, setup: 20, stall: 1, setupStall: 3, after: 0, critical: 1 },
     ]);
     const pieces = layoutPath(run, { from: 0, to: 300, width: 300 });
     expect(pieces.map(piece => [piece.hue, piece.x, piece.width, piece.step])).toEqual([
-      ['dma', 0, 100, 0],
-      ['tensor', 200, 100, 2],
+      ['dma', 0, 105, 0],
+      ['dma', 105, 75, 2],
+      ['scalar', 180, 20, 2],
+      ['tensor', 200, 104, 2],
+    ]);
+    expect(pieces.map(piece => run.stalls[piece.reason])).toEqual([
+      undefined,
+      'data from dma',
+      'table load',
+      undefined,
     ]);
   });
 
@@ -116,7 +144,7 @@ describe('the critical path', () => {
     const rows = Array.from({ length: 20_000 }, (_, at) => ({ start: at * 10, duration: 10, critical: 1 }));
     const pieces = layoutPath(runOf(rows), { from: 0, to: 200_000, width: 400 });
     expect(pieces).toHaveLength(1);
-    expect(pieces[0]).toMatchObject({ count: 20_000, x: 0, width: 400 });
+    expect(pieces[0]).toMatchObject({ count: 20_000, x: 0, from: 0, to: 200_005 });
   });
 
   test('keeps hues that change every few pixels apart', () => {

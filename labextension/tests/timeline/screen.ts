@@ -49,8 +49,13 @@ export function fakePalette(): Palette {
   const words = ['error', 'errorGround', 'warn', 'warnGround', 'ok'];
   const others = Object.fromEntries([...neutral, ...words].map((name, at) => [name, `#00${10 + at}00`]));
   const tints = Array.from({ length: 8 }, (_, at) => `#${10 + at}0000`);
+  const values = {
+    below: ['#0000aa', '#0000ff'],
+    above: ['#aa0000', '#ff0000'],
+    size: ['#00aa00', '#00ff00'],
+  };
   const fonts = { uiFont: 'sans-serif', codeFont: 'monospace' };
-  return { theme: 'light', hue: hues, onHue: hues, tints, ...fonts, ...others } as unknown as Palette;
+  return { theme: 'light', hue: hues, onHue: hues, tints, values, ...fonts, ...others } as unknown as Palette;
 }
 
 function context(sheet: Sheet): object {

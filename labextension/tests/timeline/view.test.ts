@@ -108,9 +108,46 @@ describe('the timeline', () => {
     const commands = new Proxy({} as Commands, { get: (_, name) => () => asked.push(name as Command) });
     onAsked(document.body, commands);
     for (const button of element.querySelectorAll<HTMLElement>('.nki-tl-header .nki-tl-tool')) button.click();
-    expect(asked).toEqual(['critical', 'search', 'fit']);
+    const jumps = ['previousStall', 'nextStall', 'previousCritical', 'nextCritical'];
+    // Without findings there is nothing to go to.
+    expect(asked.filter(command => !command.endsWith('Finding'))).toEqual([...jumps, 'critical', 'search', 'fit']);
+    expect(element.querySelector<HTMLElement>('.nki-tl-jump[aria-label="Finding"]')?.hidden).toBe(true);
     element.querySelector<HTMLElement>('[data-colour="op"]')?.click();
     expect(store.state.colourBy).toBe('op');
+  });
+
+  test('has one stop of the Tab key for the colours, and arrows that choose', () => {
+    const { element, store, draw } = open(runOf(ROWS));
+    const radios = [...element.querySelectorAll<HTMLElement>('[role="radio"]')];
+    const stops = (): number[] => radios.map(radio => radio.tabIndex);
+    expect(stops()).toEqual([0, -1, -1, -1]);
+    for (const radio of radios) vi.spyOn(radio, 'getClientRects').mockReturnValue([{}] as unknown as DOMRectList);
+    radios[0].focus();
+    const press = (key: string): boolean =>
+      radios[0].parentElement!.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+    press('ArrowRight');
+    draw('colourBy');
+    expect([store.state.colourBy, document.activeElement, stops()]).toEqual(['op', radios[1], [-1, 0, -1, -1]]);
+    press('ArrowUp');
+    press('ArrowUp');
+    draw('colourBy');
+    expect([store.state.colourBy, stops()]).toEqual(['tensor', [-1, -1, -1, 0]]);
+  });
+
+  test('marks what a search found and counts it', () => {
+    const { element, store, draw } = open(runOf(ROWS));
+    const bar = element.querySelector<HTMLElement>('.nki-tl-search')!;
+    expect(bar.hidden).toBe(true);
+    store.set({ query: 'k', found: { query: 'k', problem: '', progress: 1, steps: Uint32Array.of(0, 1) } });
+    draw('query', 'found');
+    expect([bar.hidden, bar.querySelector('.nki-tl-found')?.textContent]).toEqual([false, '2 of 3']);
+    store.set({ found: { query: 'k', problem: '', progress: 0.5, steps: new Uint32Array(0) } });
+    draw('found');
+    expect(bar.querySelector('.nki-tl-found')?.textContent).toBe('Searching, 50 %');
+    store.set({ found: { query: 'k', problem: '<b>no</b>', progress: 1, steps: new Uint32Array(0) } });
+    draw('found');
+    expect([bar.querySelector('.nki-tl-found')?.textContent, bar.querySelector('b')]).toEqual(['<b>no</b>', null]);
+    expect(bar.querySelector('input')?.getAttribute('aria-invalid')).toBe('true');
   });
 
   test('says what the tints stand for', () => {

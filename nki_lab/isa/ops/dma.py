@@ -430,7 +430,7 @@ class dma_transpose:
     )
 
     example = {"dst": "sbuf bfloat16 64x128", "src": "hbm bfloat16 128x64"}
-    history = {"index_order": "columns"}
+    history = {"index_order": "columns", "transposes": "src"}
 
     precision = "native"
     exact = True
@@ -586,9 +586,9 @@ class dma_compute:
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         first, *others = (getattr(ins, name) for name in _given(use))
-        total = np.array(first, np.float32)
+        total = np.array(first, out.dst.dtype)
         for term in others:
-            total += np.asarray(term, np.float32).reshape(total.shape)
+            total += np.asarray(term, out.dst.dtype).reshape(total.shape)
         np.copyto(out.dst, total.reshape(out.dst.shape))
 
     dma_route = route_of

@@ -486,7 +486,7 @@ class scalar_tensor_tensor:
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         attrs = use.attrs
-        staged = stage(ins.data, attrs["op0"], ins.operand0, attrs["reverse0"], np.empty(out.dst.shape, np.float32))
+        staged = stage(ins.data, attrs["op0"], ins.operand0, attrs["reverse0"], np.empty(out.dst.shape, out.dst.dtype))
         stage(staged, attrs["op1"], ins.operand1, attrs["reverse1"], out.dst)
 
     def cost(use: Use) -> Cost:

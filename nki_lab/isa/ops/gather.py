@@ -343,6 +343,8 @@ class nonzero_with_count:
     exact = True
     merges = True
 
+    continuous = False
+
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         for row in range(-use.types["src"].start_partition % _CORE, ins.src.shape[0], _CORE):
             found = np.flatnonzero(ins.src[row] != 0)
@@ -376,6 +378,8 @@ class sequence_bounds:
 
     example = {"dst": "sbuf int32 1x2x64", "segment_ids": "sbuf int32 1x64"}
     shapes = by_partition
+
+    continuous = False
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         ids = ins.segment_ids[0]

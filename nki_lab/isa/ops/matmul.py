@@ -335,7 +335,7 @@ class nc_matmul:
     )
 
     example = {"dst": "psum float32 64x512", "stationary": "sbuf bfloat16 128x64", "moving": "sbuf bfloat16 128x512"}
-    history = {"stationary": "stationary"}
+    history = {"stationary": "stationary", "moving": "moving"}
     contraction = Contraction(plain=_is_plain)
     accumulation = Accumulation(mode=lambda use: use.attrs["accumulate"])
 
@@ -462,7 +462,7 @@ class nc_transpose:
     )
 
     example = {"dst": "psum bfloat16 128x64", "data": "sbuf bfloat16 64x128"}
-    history = {"stationary": "data"}
+    history = {"stationary": "data", "transposes": "data"}
 
     choose = _transpose_engine
 

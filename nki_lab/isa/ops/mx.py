@@ -173,6 +173,8 @@ class quantize_mx:
     precision = "native"
     merges = True
 
+    continuous = False
+
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         kind = use.types["dst"].dtype
         data = np.ascontiguousarray(ins.src).astype(np.float32)
@@ -321,7 +323,7 @@ class nc_matmul_mx:
         "stationary_scale": "sbuf uint8 128x64",
         "moving_scale": "sbuf uint8 128x512",
     }
-    history = {"stationary": "stationary"}
+    history = {"stationary": "stationary", "moving": "moving"}
     accumulation = Accumulation(mode=lambda use: use.attrs["accumulate"])
     shapes = by_partition
 

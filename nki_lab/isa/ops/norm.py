@@ -53,7 +53,7 @@ class bn_stats:
             if not part.shape[1]:  # guess: no odd element gives zeros
                 out.dst[:, at + 1 : at + 3] = 0
                 continue
-            mean = part.mean(axis=1, dtype=np.float32)
+            mean = part.mean(axis=1, dtype=part.dtype)
             out.dst[:, at + 1] = mean
             apart = part - mean[:, None]
             out.dst[:, at + 2] = np.einsum("pf,pf->p", apart, apart)
@@ -94,11 +94,11 @@ class bn_aggr:
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         triples = ins.data.reshape(ins.data.shape[0], -1, 3)
         count, mean, spread = triples[..., 0], triples[..., 1], triples[..., 2]
-        total = count.sum(axis=1, dtype=np.float32)
+        total = count.sum(axis=1, dtype=count.dtype)
         middle = np.einsum("pk,pk->p", count, mean) / total
         apart = mean - middle[:, None]
         out.dst[:, 0] = middle
-        out.dst[:, 1] = (spread.sum(axis=1, dtype=np.float32) + np.einsum("pk,pk,pk->p", count, apart, apart)) / total
+        out.dst[:, 1] = (spread.sum(axis=1, dtype=spread.dtype) + np.einsum("pk,pk,pk->p", count, apart, apart)) / total
 
     def cost(use: Use) -> Cost:
         return engine_cost(use, 13 * free_size(use, "data") / 3)

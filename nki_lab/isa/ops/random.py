@@ -163,6 +163,8 @@ class rng:
     choose = "vector"
     precision = "native"
 
+    continuous = False
+
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         out.dst[...] = _bits(state, use).reshape(out.dst.shape).astype(out.dst.dtype)
 
@@ -193,6 +195,8 @@ class rand2:
     )
 
     example = {"dst": "sbuf float32 128x64", "min": 0.0, "max": 1.0}
+
+    continuous = False
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         out.dst[...] = (ins.max - ins.min) * _uniform(_bits(state, use)).reshape(out.dst.shape) + ins.min
@@ -248,6 +252,8 @@ class dropout:
         return "native" if use.types["data"].dtype.kind in ("int", "uint", "bool") else "float32"
 
     exact = True
+
+    continuous = False
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         np.copyto(

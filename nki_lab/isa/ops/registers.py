@@ -71,12 +71,12 @@ def lanes_of(registers: NDArray[Number], use: Use, operand: str) -> NDArray[Numb
 
 
 def started(registers: Lanes, command: reduce_cmd, identity: Any, initial: ArrayLike = 0) -> Lanes:
-    """Return the start of a reduction: (P,) float32, apart from the registers."""
+    """Return the start of a reduction: (P,) in the precision of the registers, apart from them."""
     first = registers.copy()
     if command in (reduce_cmd.reset, reduce_cmd.reset_reduce):
         first[...] = identity
     elif command is reduce_cmd.load_reduce:
-        first[...] = np.asarray(initial, np.float32).reshape(-1)
+        first[...] = np.asarray(initial, first.dtype).reshape(-1)
     return first
 
 
@@ -88,5 +88,5 @@ def write_out(registers: Lanes, out: Arrays) -> None:
 
 def summed(results: Lanes) -> Lanes:
     """Return the sum of each partition's results."""
-    total: Lanes = results.sum(axis=tuple(range(1, results.ndim)), dtype=np.float32)
+    total: Lanes = results.sum(axis=tuple(range(1, results.ndim)), dtype=results.dtype)
     return total

@@ -98,9 +98,9 @@ class tensor_tensor_scan:
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         attrs = use.attrs
         left, right = _by_element(ins.data0), _by_element(ins.data1)
-        start = np.empty(len(out.dst), np.float32)
+        start = np.empty(len(out.dst), out.dst.dtype)
         start[...] = np.reshape(ins.initial, -1)
-        result = np.empty(left.shape, np.float32)
+        result = np.empty(left.shape, out.dst.dtype)
         _scan(
             attrs["op0"], attrs["op1"], left, right, start, (bool(attrs["reverse0"]), bool(attrs["reverse1"])), result
         )
@@ -185,13 +185,13 @@ class tensor_scalar_cumulative:
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         attrs = use.attrs
-        given = stage(ins.src, attrs["op0"], ins.imm0, False, np.empty(ins.src.shape, np.float32))
+        given = stage(ins.src, attrs["op0"], ins.imm0, False, np.empty(ins.src.shape, out.dst.dtype))
         op: AluOp = attrs["op1"]
         registers = lanes_of(state.vector_accumulators, use, "src")
         origin = np.float32(0) if op.name == "subtract" else identity_of(op, np.dtype(np.float32))
         former = started(registers, attrs["reduce_cmd"], origin, ins.imm1)
         moving = _by_element(given)
-        result = np.empty(moving.shape, np.float32)
+        result = np.empty(moving.shape, out.dst.dtype)
         for element, now in zip(moving, result, strict=True):
             former = op.apply(element, former, now)
         registers[...] = former

@@ -173,6 +173,8 @@ class nc_match_replace8:
     }
     shapes = by_partition
 
+    continuous = False
+
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         places = dict(_places(ins.data, ins.vals, reversed(range(8))))
         np.copyto(out.dst, ins.data)

@@ -145,6 +145,8 @@ class range_select:
 
     shapes = by_partition
 
+    continuous = True  # it compares places with bounds
+
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         attrs = use.attrs
         index = (attrs["range_start"] + np.arange(out.dst.shape[1])).astype(np.float32)[None, :]
@@ -267,6 +269,8 @@ class affine_select:
     }
 
     shapes = by_partition
+
+    continuous = True  # it compares places
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         attrs = use.attrs

@@ -80,6 +80,10 @@ class WrittenPart:
         flat = self._bits()
         return int((flat.size - np.count_nonzero(flat)) // self.unit)
 
+    def bits(self) -> Bits:
+        """Return 1 for each written element of the buffer in order, or for each byte of it."""
+        return np.ones(self.rows * self.columns * self.unit, np.uint8) if self.state == _ALL else self._bits()
+
     def widened(self, buffer: Buffer) -> WrittenPart:
         """Return the same part byte by byte."""
         wide = WrittenPart(buffer, buffer.dtype.nbytes, self.state)

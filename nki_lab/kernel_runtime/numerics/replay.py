@@ -24,17 +24,25 @@ class Replay:
 
     A state is saved every `interval` ops, so that an answer about an earlier point costs at most about as many. States
     and answers together stay below `limit` bytes: where they would not, every second state is dropped and the interval
-    doubled. The first answer executes the program up to the point that it is about.
+    doubled. The first answer executes the program up to the point that it is about. An `executor` of another kind gives
+    other values of the same program.
     """
 
     def __init__(
-        self, program: Program, arrays: Mapping[int, Array], allocation: Allocation | None, *, interval: int, limit: int
+        self,
+        program: Program,
+        arrays: Mapping[int, Array],
+        allocation: Allocation | None,
+        *,
+        interval: int,
+        limit: int,
+        executor: SteppingExecutor | None = None,
     ) -> None:
         self.program = program
         self.interval = interval
         self.limit = limit - limit // _ANSWERS
         self.executed = 0  # ops, over all answers
-        self._executor = SteppingExecutor(program, arrays, allocation)
+        self._executor = executor or SteppingExecutor(program, arrays, allocation)
         self._consistent = True  # the executor is where its counters say
         self._states: dict[int, State] = {}
         self.positions: list[int] = []  # the ops before which states were saved

@@ -13,7 +13,9 @@ from nki_lab.kernel_runtime.coverage import Added
 from nki_lab.kernel_runtime.ir import Program, View
 from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
 from nki_lab.kernel_runtime.numerics.executor import Executor
-from nki_lab.kernel_runtime.numerics.rounding import Array
+from nki_lab.kernel_runtime.numerics.indirect import Accessor
+from nki_lab.kernel_runtime.numerics.rounding import Array, to_shadow
+from nki_lab.kernel_runtime.numerics.storage import SHADOW
 from nki_lab.kernel_runtime.numerics.variant_plan import PlannedStep, Registers
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
@@ -101,6 +103,16 @@ class SteppingExecutor(Executor):
         dtype = view._dtype if isinstance(view, NkiTensor) else view.type.dtype
         return values.view(np.dtype(dtype.host)) if dtype.kind == "packed" else values
 
+    def floats(self, view: View, use: Accessor) -> Array:
+        """Return the floats of an operand of an op now, float32 in its shape: memory of the executor, or a copy."""
+        return self.checked_floats(view, use)[0]
+
+    def checked_floats(self, view: View, use: Accessor) -> tuple[Array, Array | None]:
+        """Return the same, and which rows are in bounds (None: all)."""
+        bound = self.bound(view.buffer)
+        part, rows = self._resolver.read(view, bound, use)
+        return (part if bound.kind == SHADOW else to_shadow(np.ascontiguousarray(part), view.type.dtype)), rows
+
     def at_start(self, view: View | NkiTensor) -> Array:
         """Return the values of a view before the first op."""
         if self._fresh is None:
@@ -119,7 +131,7 @@ class SteppingExecutor(Executor):
         units: dict[int, tuple[bytes, ...]] = {}
         for number, flat in self._units().items():
             former = None if before is None else before.units.get(number)
-            units[number] = _blocks(flat, former) if former is None or number in changed else former
+            units[number] = blocks_of(flat, former) if former is None or number in changed else former
         return State(self.done, units, self.registers.copy())
 
     def restore(self, state: State | None) -> None:
@@ -157,7 +169,7 @@ class SteppingExecutor(Executor):
         return dict(sorted(out.items()))
 
 
-def _blocks(flat: Array, former: tuple[bytes, ...] | None) -> tuple[bytes, ...]:
+def blocks_of(flat: Array, former: tuple[bytes, ...] | None) -> tuple[bytes, ...]:
     """Return a memory in blocks; those that equal the former ones are the former ones."""
     data = flat.view(np.uint8)
     blocks = [data[start : start + BLOCK].tobytes() for start in range(0, len(data), BLOCK)]

@@ -81,7 +81,7 @@ class State:
 
 
 class Registers:
-    """The engines' own state, a row for each of `lanes` partitions: float32 accumulators, and generators.
+    """The engines' own state, a row for each of `lanes` partitions: accumulators of a `precision`, and generators.
 
     `random` holds the 24 words of each engine's random generator, by engine; NKI documents none after power-up.
     `values` are the contents of the sequencers' registers by number, where anything has been written. `mail` is what
@@ -90,16 +90,20 @@ class Registers:
 
     __slots__ = ("mail", "random", "scalar", "values", "vector")
 
-    def __init__(self, lanes: int) -> None:
-        self.scalar = np.zeros(lanes, np.float32)
-        self.vector = np.zeros(lanes, np.float32)
+    def __init__(self, lanes: int, precision: type[np.floating[Any]] = np.float32) -> None:
+        self.scalar: Array = np.zeros(lanes, precision)
+        self.vector: Array = np.zeros(lanes, precision)
         self.random: dict[str, Array] = {}
         self.values: dict[int, int | float] = {}
         self.mail: Mail = {}
 
     def copy(self) -> Registers:
         """Return the state as it is now."""
-        twin = Registers(len(self.scalar))
+        return self.rounded(self.scalar.dtype.type)
+
+    def rounded(self, precision: type[np.floating[Any]]) -> Registers:
+        """Return the state as it is now with accumulators of another precision."""
+        twin = Registers(len(self.scalar), precision)
         twin.restore(self)
         return twin
 

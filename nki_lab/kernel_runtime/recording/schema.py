@@ -12,8 +12,10 @@ from typing import Final
 import numpy as np
 
 from nki_lab.kernel_runtime.vocabulary import (
+    ARRANGEMENTS,
     BUFFER_KINDS,
     CONFIDENCES,
+    DESCRIPTOR_MODES,
     EDGE_KINDS,
     INDIRECTIONS,
     LANE_KINDS,
@@ -21,7 +23,7 @@ from nki_lab.kernel_runtime.vocabulary import (
     SPACES,
 )
 
-VERSION: Final = (1, 1)
+VERSION: Final = (1, 2)
 """Major and minor number of this layout. A reader takes its own major number with any minor one: a higher minor number
 only adds tables, columns with a default, and choices, or changes indices that a reader computes where they are
 missing."""
@@ -152,6 +154,7 @@ _RECORDED = (
         _c("pattern", "<u4", "Shape, steps and dtype.", to="patterns"),
         _c("offset", "<i8", "Where it begins, counted in its dtype from the buffer's start.", "elements"),
         _c("indirect", "u1", "How run-time indices move it.", choices=INDIRECTIONS, default=0),
+        _c("index", "<i4", "The tensor that holds its run-time indices.", to="views", optional=True, since=2),
     ),
     _t(
         "patterns",
@@ -204,6 +207,29 @@ _RECORDED = (
             to="names",
             default=0,
             since=1,
+        ),
+        _c(
+            "operands",
+            "name",
+            "The names of its operands in the order of its rows' accesses, with spaces between.",
+            to="names",
+            default=0,
+            since=2,
+        ),
+        _c("arrangement", "u1", "Where elements of its result come from.", choices=ARRANGEMENTS, default=0, since=2),
+        _c("stationary", "i1", "Which operand the PE array holds, from 0.", optional=True, since=2),
+        _c("moving", "i1", "Which operand streams through the PE array, from 0.", optional=True, since=2),
+        _c("mode", "u1", "Who writes its descriptors.", choices=DESCRIPTOR_MODES, default=0, since=2),
+        _c("descriptors", "<u4", "How many descriptors it has; 0: it is no transfer.", default=0, since=2),
+        _c("descriptor_bytes", "<u4", "The contiguous run that each of them moves.", "bytes", default=0, since=2),
+        _c("engines", "<u4", "The DMA engines of its core that take part, as bits.", default=0, since=2),
+        _c(
+            "cadence",
+            "<i8",
+            "From one such transfer to the next where they follow each other without a pause.",
+            "ps",
+            default=0,
+            since=2,
         ),
     ),
     _t(

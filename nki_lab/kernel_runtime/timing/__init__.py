@@ -2,8 +2,20 @@
 
 from nki_lab.kernel_runtime.timing.account import LaneTime, Timing
 from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of
+from nki_lab.kernel_runtime.timing.efficiency import cadence, curve
 from nki_lab.kernel_runtime.timing.path import Path
 from nki_lab.kernel_runtime.timing.walk import walk
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, STALL_REASONS
 
-__all__ = ["CONFIDENCES", "STALL_REASONS", "LaneTime", "Path", "Timing", "VariantCost", "costs_of", "walk"]
+__all__ = [
+    "CONFIDENCES",
+    "STALL_REASONS",
+    "LaneTime",
+    "Path",
+    "Timing",
+    "VariantCost",
+    "cadence",
+    "costs_of",
+    "curve",
+    "walk",
+]

@@ -29,6 +29,8 @@ class VariantCost:
     whether it keeps the issue interval (`spaced`). Of an engine: `stationary` is the operand, counted from the op's
     first, that is loaded into the array before streaming (-1: none); `table` the activation tables needed; `ports` the
     memories that a lock of the target guards against this engine, `banked` if that is a lock a PSUM bank.
+
+    A transfer has `descriptors` of `descriptor_bytes` each, written as `mode` says.
     """
 
     interval: int
@@ -46,6 +48,9 @@ class VariantCost:
     table: str | None = None
     ports: tuple[str, ...] = ()
     banked: bool = False
+    mode: str = "none"
+    descriptors: int = 0
+    descriptor_bytes: int = 0
 
 
 def picoseconds(nanoseconds: float) -> int:
@@ -55,10 +60,11 @@ def picoseconds(nanoseconds: float) -> int:
 
 def costs_of(program: Program) -> list[VariantCost]:
     """Cost of each variant, in order of variants. NKI010 where a declaration has none."""
-    return [_cost(program.arch, variant) for variant in program.variants]
+    return [cost_of(program.arch, variant) for variant in program.variants]
 
 
-def _cost(arch: Arch, variant: Variant) -> VariantCost:
+def cost_of(arch: Arch, variant: Variant) -> VariantCost:
+    """Return the cost of one variant."""
     declared = variant.instruction.cost
     if isinstance(declared, Unmodelled):
         name = variant.instruction.name
@@ -86,6 +92,9 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
             spaced=cost.descriptor_bytes >= arch.dma_short_descriptor_bytes,
             trigger=trigger,
             start_latency=_start_latency(arch, route, variant, trigger),
+            mode=route.descriptors,
+            descriptors=_descriptors(cost),
+            descriptor_bytes=cost.descriptor_bytes,
         )
     clock = arch.ghz(variant.engine)
     return VariantCost(
@@ -133,8 +142,12 @@ def _trigger(arch: Arch, route: Route, cost: Cost) -> int:
     if route.descriptors == "static":
         return 0
     if route.descriptors == "software":
-        return picoseconds(arch.dge_software_ns * -(-cost.bytes // max(1, cost.descriptor_bytes)) / arch.pmax)
+        return picoseconds(arch.dge_software_ns * _descriptors(cost) / arch.pmax)
     return picoseconds(arch.dge_hardware_ns)
+
+
+def _descriptors(cost: Cost) -> int:
+    return -(-cost.bytes // max(1, cost.descriptor_bytes))
 
 
 def _start_latency(arch: Arch, route: Route, variant: Variant, trigger: int) -> int:

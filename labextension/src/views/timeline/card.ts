@@ -3,12 +3,15 @@ import { el, replace, setStyle } from '../../dom';
 import * as format from '../../format';
 import type { Child } from '../../dom';
 import { CONFIDENCES, HUE_LABELS } from '../../_generated/schema';
+import { WORKS } from '../../run/path';
+import { isForATile } from '../../run/words';
 import type { Access, Run } from '../../types';
 import { laneOf, reason, shortReason, waitedFor } from '../../words';
 import type { Bar, Wait } from './bars';
 import type { Box, Figure } from './figure';
 import type { Hit } from './hit';
 import { touching } from './bars';
+import type { Piece } from './path';
 import { timeOf } from './zoom';
 
 export interface Card {
@@ -74,7 +77,25 @@ function contentOf(figure: Figure, hit: Hit): Child[] | null {
     return hit.bar.count === 1 ? rowCard(run, hit.bar.step) : blockCard(figure, hit.lane, hit.bar);
   if (hit.kind === 'wait') return waitCard(run, hit.wait);
   if (hit.kind === 'column') return columnCard(figure, hit);
-  return hit.kind === 'path' ? rowCard(run, hit.step) : null;
+  return hit.kind === 'path' ? pathCard(run, hit.piece) : null;
+}
+
+/** A piece of the critical path: its row, or what the run waits for there. */
+function pathCard(run: Run, piece: Piece): Child[] | null {
+  if (piece.reason === WORKS) return rowCard(run, piece.step);
+  const { reason: number, from, to, step } = piece;
+  const name = run.stalls[number] ?? 'none';
+  const length = to - from;
+  const swatch = el('i', { class: 'nki-tl-swatch', style: { background: `var(--nki-${piece.hue})` } });
+  const tile = piece.count === 1 && isForATile(name) ? run.awaited(step) : '';
+  const share = format.percent(length / Math.max(1, run.makespan));
+  const title = `Critical path waits ${format.time(length)}`;
+  return [
+    el('div', { class: 'nki-tl-card-head' }, swatch, el('b', {}, title), el('span', {}, `${share} of the run`)),
+    fact(piece.count === 1 ? 'For' : 'Mostly for', el('b', {}, reason(name)), tile && `, ${tile}`),
+    fact('From', `${format.time(from)} → ${format.time(to)}`),
+    fact('Then', code(run.op(step).name), ` ${run.label(step)}`, ` on ${laneOf(run, step).label}`),
+  ];
 }
 
 function head(run: Run, step: number, name: string, after: string): HTMLElement {

@@ -1,7 +1,9 @@
 /** What all painting of the timeline has at hand. */
 import { crisp } from '../../canvas/surface';
 import type { Palette } from '../../types';
+import type { Bar } from './bars';
 import type { Colouring } from './colour';
+import type { Marks } from './marks';
 
 export interface DrawContext {
   readonly context: CanvasRenderingContext2D;
@@ -9,11 +11,18 @@ export interface DrawContext {
   readonly colouring: Colouring;
   /** Device pixels per pixel. */
   readonly ratio: number;
-  /** Something is selected: what is not falls to 32 %. */
+  /** Something is selected or searched: what is not falls to 32 %. */
   readonly dimmed: boolean;
+  /** What was found keeps its colour. */
+  readonly marks: Marks | null;
 }
 
 export const DIM = 0.32;
+
+/** Whether a bar is among what falls back. */
+export function isDim(drawing: DrawContext, bar: Bar): boolean {
+  return drawing.dimmed && drawing.marks?.has(bar) !== true;
+}
 const RADIUS = 2;
 
 export const FONTS = { axis: 10.5, wait: 10.5, bar: 10.5, track: 9.5, plate: 11 } as const;

@@ -36,7 +36,7 @@ export function layoutFigure(run: Run, layout: Layout, scale: Scale): Figure {
     else if (strip.kind === 'path') path = layoutPath(run, scale);
     else if (strip.kind === 'dma') {
       const ids = strip.lanes.map(lane => lane.id);
-      dma.set(strip, layoutDma(run, ids, scale));
+      dma.set(strip, layoutDma(run, ids, scale, strip.tracks.length));
     } else if (strip.kind === 'counter') {
       curves.set(strip, strip.counter === 'rate' ? rateCurve(run, scale) : usageCurve(run, strip.counter, scale));
     }
@@ -74,17 +74,12 @@ export function placeOf(figure: Figure, step: number): Box | null {
 
 function trackOf(figure: Figure, strip: DmaStrip, step: number, lane: number): { y: number; height: number } {
   const tracks = figure.dma.get(strip)?.tracks ?? null;
-  if (tracks === null) return { y: strip.tracks[0], height: tracksHeight() };
+  if (tracks === null) return { y: strip.tracks[0], height: strip.tracksHeight };
   const track = tracks.findIndex(one => indexOf(one.steps, step) >= 0);
   if (track >= 0) return { y: strip.tracks[track], height: SIZES.track };
-  if (strip.pitch === 0) return { y: strip.tracks[0], height: tracksHeight() };
+  if (strip.pitch === 0) return { y: strip.tracks[0], height: strip.tracksHeight };
   const queue = strip.lanes.findIndex(one => one.id === lane);
   return { y: strip.queues + queue * strip.pitch, height: SIZES.queue };
-}
-
-/** Both tracks of DMA and what is between them. */
-export function tracksHeight(): number {
-  return 2 * SIZES.track + 2;
 }
 
 /** Times of the nearest begin or end of a row within `reach`, or the time itself. */

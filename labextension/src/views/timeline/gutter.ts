@@ -134,10 +134,10 @@ function fillDma(strip: DmaStrip, cell: Cell, figure: Figure): void {
   if (found === undefined) return;
   setShare(cell.value, found.busy, found.columns?.count ?? -1);
   if (strip.pitch === 0) return;
-  const hidden = found.hidden > 0 ? `\n${format.shortCount(found.hidden)} only here` : '';
+  const hidden = found.hidden.length > 0 ? `\n+ ${format.shortCount(found.hidden.length)} here` : '';
   setText(cell.note, `${strip.lanes.length} queues${hidden}`);
-  const told = `Transfers that overlap more than one other have no room above: ${format.count(found.hidden)}`;
-  setAttribute(cell.note, 'title', found.hidden > 0 ? told : null);
+  const told = `${format.plural(found.hidden.length, 'transfer')} without room above: more than ${strip.tracks.length} at once`;
+  setAttribute(cell.note, 'title', found.hidden.length > 0 ? told : null);
 }
 
 function counterNote(strip: CounterStrip, figure: Figure): string {

@@ -1,6 +1,7 @@
 /** What is at a place of the timeline. */
 import type { Bar, Wait } from './bars';
 import { barTop, type Figure } from './figure';
+import type { Piece } from './path';
 import { type DmaStrip, type LaneStrip, type Strip } from './strips';
 
 /** Bars narrower than this are hit within this width around them; the nearest one is. */
@@ -12,7 +13,7 @@ export type Hit =
   | { readonly kind: 'wait'; readonly strip: LaneStrip; readonly lane: number; readonly wait: Wait }
   | { readonly kind: 'column'; readonly strip: LaneStrip | DmaStrip; readonly lane: number; readonly column: number }
   | { readonly kind: 'lane'; readonly strip: LaneStrip | DmaStrip; readonly lane: number }
-  | { readonly kind: 'path'; readonly step: number }
+  | { readonly kind: 'path'; readonly step: number; readonly piece: Piece }
   | { readonly kind: 'other'; readonly strip: Strip }
   | { readonly kind: 'none' };
 
@@ -52,7 +53,10 @@ function hitDma(figure: Figure, strip: DmaStrip, x: number, y: number): Hit {
   if (strip.pitch > 0 && y >= strip.queues) return hitQueue(figure, strip, x, y);
   const lane = strip.lanes[0].id;
   if (found?.columns) return { kind: 'column', strip, lane, column: Math.floor(x) };
-  const track = y < strip.tracks[1] - 1 ? 0 : 1;
+  const track = Math.max(
+    0,
+    strip.tracks.findLastIndex(top => y >= top - 1),
+  );
   const bar = nearest(found?.tracks?.[track]?.bars ?? [], x);
   if (bar === null) return { kind: 'lane', strip, lane };
   const { rows } = figure.run;
@@ -76,7 +80,7 @@ function hitQueue(figure: Figure, strip: DmaStrip, x: number, y: number): Hit {
 
 function hitPath(figure: Figure, strip: Strip, x: number): Hit {
   const piece = nearest(figure.path, x);
-  return piece === null ? { kind: 'other', strip } : { kind: 'path', step: piece.step };
+  return piece === null ? { kind: 'other', strip } : { kind: 'path', step: piece.step, piece };
 }
 
 interface Extent {

@@ -3,8 +3,9 @@ import { createSurface, type Surface } from '../../canvas/surface';
 import { forgetWidths } from '../../canvas/text';
 import { ask } from '../../commands';
 import { el, setAttribute, setStyle, setText } from '../../dom';
+import { WORKS } from '../../run/path';
 import { useStyle } from '../../styles';
-import type { Changes, Context, Run, State, View, ViewFactory } from '../../types';
+import type { Changes, Context, Found, Rows, Run, State, View } from '../../types';
 import { moreBox, MOST_ARROWS } from './arrows';
 import { type Card, createCard } from './card';
 import { colouring } from './colour';
@@ -13,24 +14,33 @@ import { createFooter } from './footer';
 import { createGutter } from './gutter';
 import { createHeader } from './header';
 import type { Hit } from './hit';
+import { type Marks, marksOf } from './marks';
 import { createOverview, windowText } from './overview';
 import { paintOverlay } from './overlay';
 import { paintFigure } from './paint';
 import type { DrawContext } from './draw_context';
 import { onPointer, stepOf } from './pointer';
+import { createSearchBar } from './search_bar';
 import { type Layout, layoutStrips } from './strips';
 import css from './timeline.css';
 import { createTree } from './tree';
 import type { Scale } from './zoom';
 
-export const createTimeline: ViewFactory = context => new Timeline(context);
+export interface TimelineView extends View {
+  /** Put the keyboard into the search. */
+  search(): void;
+}
+
+export function createTimeline(context: Context): TimelineView {
+  return new Timeline(context);
+}
 
 /** Milliseconds after the rows came. */
 const WARM_AFTER = 400;
 
-const WINDOW: readonly (keyof State)[] = ['window', 'colourBy', 'showCritical', 'layout', 'theme'];
+const WINDOW: readonly (keyof State)[] = ['window', 'colourBy', 'showCritical', 'layout', 'theme', 'found'];
 
-class Timeline implements View {
+class Timeline implements TimelineView {
   readonly element: HTMLElement;
   private run: Run;
   private readonly context: Context;
@@ -44,6 +54,7 @@ class Timeline implements View {
   private readonly gutter = createGutter();
   private readonly tree = createTree();
   private readonly header;
+  private readonly searchBar;
   private readonly overview;
   private readonly footer;
   private readonly observer: ResizeObserver;
@@ -54,6 +65,11 @@ class Timeline implements View {
   private areaLane = -1;
   private warming = 0;
   private dimmed = false;
+  private marked: { found: Found | null; rows: Rows | null; marks: Marks | null } = {
+    found: null,
+    rows: null,
+    marks: null,
+  };
   /** What must be drawn anew whatever has changed. */
   private stale = { layout: true, figure: true, whole: true };
 
@@ -62,14 +78,23 @@ class Timeline implements View {
     this.run = context.run;
     const run = (): Run => this.run;
     this.header = createHeader(context);
+    this.searchBar = createSearchBar(context, () => this.plot.focus());
     this.overview = createOverview(context, run);
     this.footer = createFooter(context);
     this.over.element.classList.add('nki-tl-over');
     this.plot.append(this.lanes.element, this.over.element, this.more, this.nothing);
     setAttribute(this.plot, 'aria-describedby', this.tree.itemId);
     this.body = el('div', { class: 'nki-tl-body' }, this.gutter.element, this.plot, this.card.element);
-    const parts = [this.header.element, this.overview.element, this.body, this.footer.element, this.tree.element];
-    this.element = el('section', { class: 'nki-tl', role: 'region' }, ...parts);
+    this.element = el(
+      'section',
+      { class: 'nki-tl', role: 'region' },
+      this.header.element,
+      this.searchBar.element,
+      this.overview.element,
+      this.body,
+      this.footer.element,
+      this.tree.element,
+    );
     this.more.addEventListener('click', () => ask(this.more, 'details'));
     this.listenToPointer();
     this.warm();
@@ -117,6 +142,10 @@ class Timeline implements View {
     this.warm();
   }
 
+  search(): void {
+    this.searchBar.focus();
+  }
+
   dispose(): void {
     window.clearTimeout(this.warming);
     this.observer.disconnect();
@@ -131,9 +160,12 @@ class Timeline implements View {
       this.stale = { layout: true, figure: true, whole: true };
       return;
     }
-    if (this.stale.whole || changes.has('theme')) this.overview.paint(this.run, this.context.palette());
+    if (this.stale.whole || changes.has('theme') || changes.has('found')) {
+      this.overview.paint(this.run, this.context.palette(), state.found);
+    }
     this.overview.place(this.run, state);
-    const dimmed = state.selected >= 0 && this.run.has(state.selected);
+    const marks = this.marks(state);
+    const dimmed = marks !== null || (state.selected >= 0 && this.run.has(state.selected));
     const moved = WINDOW.some(name => changes.has(name));
     if (moved || this.stale.figure || this.stale.layout || dimmed !== this.dimmed) this.drawLanes(state, dimmed);
     if (state.playing || changes.has('window')) this.hideCard();
@@ -147,6 +179,7 @@ class Timeline implements View {
   /** Which rows there are, and their names. */
   private arrange(state: State, changes: Changes): void {
     this.header.draw(this.run, state);
+    this.searchBar.draw(this.run, state);
     if (!this.stale.layout && !changes.has('layout') && !changes.has('showCritical')) return;
     this.stale.layout = true;
     this.element.dataset.layout = state.layout;
@@ -156,10 +189,18 @@ class Timeline implements View {
     this.nothing.hidden = this.run.steps > 0;
   }
 
-  private drawing(surface: Surface, state: State, dimmed = false): DrawContext {
+  /** What the search found, for the lanes. */
+  private marks({ found }: State): Marks | null {
+    if (this.marked.found !== found || this.marked.rows !== this.run.rows) {
+      this.marked = { found, rows: this.run.rows, marks: marksOf(this.run, found) };
+    }
+    return this.marked.marks;
+  }
+
+  private drawing(surface: Surface, state: State, dimmed = false, marks: Marks | null = null): DrawContext {
     const palette = this.context.palette();
     const { context, ratio } = surface;
-    return { context, ratio, palette, dimmed, colouring: colouring(this.run, state.colourBy, palette) };
+    return { context, ratio, palette, dimmed, marks, colouring: colouring(this.run, state.colourBy, palette) };
   }
 
   private drawLanes(state: State, dimmed: boolean): void {
@@ -168,7 +209,7 @@ class Timeline implements View {
     this.lanes.resize(width, this.layout.height);
     this.lanes.clear();
     this.figure = sameFigure(this.figure, this.run, this.layout, { ...state.window, width });
-    paintFigure(this.drawing(this.lanes, state, dimmed), this.figure);
+    paintFigure(this.drawing(this.lanes, state, dimmed, this.marks(state)), this.figure);
     this.gutter.fill(this.figure);
     this.tree.fill(this.figure);
     setAttribute(this.element, 'aria-label', `Timeline of ${this.run.kernel}, ${windowText(state.window)}`);
@@ -198,7 +239,7 @@ class Timeline implements View {
     const { store } = this.context;
     const outlined = hit.kind === 'column' || (hit.kind === 'bar' && hit.bar.count > 1);
     const pointed = outlined ? box : null;
-    const step = this.figure && (hit.kind === 'bar' || hit.kind === 'path') ? stepOf(this.figure, hit) : -1;
+    const step = this.figure && (hit.kind === 'bar' || isWork(hit)) ? stepOf(this.figure, hit) : -1;
     this.plot.dataset.on = hit.kind === 'other' && hit.strip.kind === 'axis' ? 'axis' : hit.kind;
     if (this.cardFor !== keyOf(hit)) this.hideCard();
     const changed = pointed?.x !== this.pointed?.x || pointed?.y !== this.pointed?.y;
@@ -227,6 +268,11 @@ function sameFigure(before: Figure | null, run: Run, layout: Layout, scale: Scal
   return layoutFigure(run, layout, scale);
 }
 
+/** What works on the critical path; a wait there is not the row that waits. */
+function isWork(hit: Hit): hit is Hit & { kind: 'path' } {
+  return hit.kind === 'path' && hit.piece.reason === WORKS;
+}
+
 /** Equal for two hits on the same thing. */
 function keyOf(hit: Hit): string {
   switch (hit.kind) {
@@ -237,7 +283,7 @@ function keyOf(hit: Hit): string {
     case 'column':
       return `column ${hit.lane} ${hit.column}`;
     case 'path':
-      return `path ${hit.step}`;
+      return `path ${hit.piece.from}`;
     case 'lane':
     case 'other':
     case 'none':

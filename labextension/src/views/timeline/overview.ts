@@ -5,7 +5,7 @@ import { createSurface } from '../../canvas/surface';
 import { el, setAttribute, setStyle, setText } from '../../dom';
 import * as format from '../../format';
 import { HUES } from '../../_generated/schema';
-import type { Context, Hue, Palette, Run, Span, State } from '../../types';
+import type { Context, Found, Hue, Palette, Run, Span, State } from '../../types';
 import { onDrag } from './drag';
 import { zoomed } from './zoom';
 
@@ -45,7 +45,7 @@ export function densities(run: Run, count: number): Density[] {
 export interface Overview {
   readonly element: HTMLElement;
   /** Paints the densities anew. */
-  paint(run: Run, palette: Palette): void;
+  paint(run: Run, palette: Palette, found: Found | null): void;
   place(run: Run, state: State): void;
 }
 
@@ -66,12 +66,13 @@ export function createOverview(context: Context, runOf: () => Run): Overview {
   frame.addEventListener('keydown', event => moveByKey(event, context, runOf()));
   return {
     element,
-    paint(run, palette) {
+    paint(run, palette, found) {
       setText(count, `${format.shortCount(run.steps)} instr · ${format.time(run.makespan)}`);
       setAttribute(count, 'title', format.plural(run.steps, 'instruction'));
       surface.resize(plot.clientWidth, HEIGHT - 1);
       surface.clear();
       paintDensities(surface.context, run, palette, surface.width);
+      paintFound(surface.context, run, palette, surface.width, found);
     },
     place(run, state) {
       const end = Math.max(1, run.makespan);
@@ -118,6 +119,28 @@ function paintDensities(context: CanvasRenderingContext2D, run: Run, palette: Pa
   found.forEach((_, row) => {
     strip.draw(context, row, 1, [0, top + row * pitch, width, pitch - 1]);
   });
+}
+
+/** The height of the ticks of what a search found, at the lower edge. */
+const TICK = 3;
+
+function paintFound(
+  context: CanvasRenderingContext2D,
+  run: Run,
+  palette: Palette,
+  width: number,
+  found: Found | null,
+): void {
+  if (found === null) return;
+  const { start, first } = run.rows;
+  context.fillStyle = palette.ink;
+  let last = -1;
+  for (const step of found.steps) {
+    if (!run.has(step)) continue;
+    const x = Math.floor((start[step - first] / Math.max(1, run.makespan)) * width);
+    if (x !== last) context.fillRect(x, HEIGHT - 1 - TICK, 1, TICK);
+    last = x;
+  }
 }
 
 type Part = 'left' | 'right' | 'window';

@@ -6,7 +6,7 @@ import { fit, widthOf } from '../../canvas/text';
 import type { Hue, Run } from '../../types';
 import type { Bar, Wait } from './bars';
 import type { Columns } from './columns';
-import { box, DIM, FONTS, type DrawContext, useFont, whole } from './draw_context';
+import { box, DIM, FONTS, isDim, type DrawContext, useFont, whole } from './draw_context';
 import { awaitedWords, waitLabel } from './words';
 
 /** Where the bars of a lane lie, and how large their text is. */
@@ -39,7 +39,7 @@ export function paintBars(drawing: DrawContext, run: Run, bars: readonly Bar[], 
 export function paintBar(drawing: DrawContext, bar: Bar, row: Row): void {
   const { context } = drawing;
   context.fillStyle = drawing.colouring.of(bar.step);
-  context.globalAlpha = (bar.count > 1 ? 0.45 + 0.5 * bar.busy : 1) * (drawing.dimmed ? DIM : 1);
+  context.globalAlpha = (bar.count > 1 ? 0.45 + 0.5 * bar.busy : 1) * (isDim(drawing, bar) ? DIM : 1);
   const [x, width] = extent(drawing, bar);
   box(drawing, x, row.top, width, row.height);
   context.globalAlpha = 1;
@@ -61,7 +61,7 @@ function paintLabel(drawing: DrawContext, run: Run, bar: Bar, row: Row): void {
   if (room < 5) return;
   const text = fit(context, bar.count > 1 ? String(bar.count) : run.label(bar.step), room);
   if (text === '') return;
-  context.fillStyle = drawing.dimmed ? drawing.palette.ink3 : drawing.colouring.on(drawing.colouring.of(bar.step));
+  context.fillStyle = isDim(drawing, bar) ? drawing.palette.ink3 : drawing.colouring.on(drawing.colouring.of(bar.step));
   context.fillText(text, (left + right - 1) / 2, row.top + row.height / 2 + 0.5);
 }
 
@@ -124,13 +124,14 @@ const FAINTEST = 0.12;
 export function paintColumns(
   drawing: DrawContext,
   columns: Columns,
-  row: { top: number; height: number },
+  row: { top: number; height: number; lanes: readonly number[] },
   colour: (column: number) => string,
   cause: (column: number, stall: number) => string,
 ): void {
   const { sums } = columns;
   const strip = createStrip(sums.count, 1 + FOOT);
-  const dim = drawing.dimmed ? DIM : 1;
+  const bright = drawing.marks?.columns(row.lanes, sums);
+  const dimAt = (at: number): number => (drawing.dimmed && bright?.[at] !== 1 ? DIM : 1);
   const rgbs = new Map<string, Rgb>();
   const numbers = (name: string): Rgb => {
     let rgb = rgbs.get(name);
@@ -140,13 +141,13 @@ export function paintColumns(
   for (let at = 0; at < sums.count; at++) {
     if (sums.busy[at] > 0 || sums.rows[at] > 0) {
       const share = Math.max(FAINTEST, Math.min(1, sums.busy[at] / sums.width));
-      strip.set(at, 0, numbers(colour(at)), share * dim);
+      strip.set(at, 0, numbers(colour(at)), share * dimAt(at));
     }
     const waiting = Math.min(1, sums.waiting[at] / sums.width);
     const high = waiting > 0 ? Math.max(1, Math.round(waiting * FOOT)) : 0;
     if (high === 0) continue;
     const of = numbers(cause(at, sums.cause[at]));
-    for (let y = 0; y < high; y++) strip.set(at, FOOT - y, of, dim);
+    for (let y = 0; y < high; y++) strip.set(at, FOOT - y, of, dimAt(at));
   }
   const { context } = drawing;
   const width = context.canvas.width / drawing.ratio;

@@ -3,12 +3,16 @@ import { NO_HUE } from '../../_generated/schema';
 import { hatch } from '../../canvas/hatch';
 import { widthOf } from '../../canvas/text';
 import { ticks } from '../../canvas/scale';
+import { WORKS } from '../../run/path';
 import type { Buckets, Run } from '../../types';
+import { shortReason } from '../../words';
 import type { Curve } from './counters';
-import { barTop, type Figure, placeOf, tracksHeight } from './figure';
+import { barTop, type Figure, placeOf } from './figure';
 import { paintBars, paintColumns, paintCritical, paintWaits } from './paint-lane';
-import { box, DIM, FONTS, line, type DrawContext, useFont, whole } from './draw_context';
+import type { Piece } from './path';
+import { box, DIM, FONTS, isDim, line, type DrawContext, useFont, whole } from './draw_context';
 import { type CounterStrip, type DmaStrip, type LaneStrip, type PathStrip, SIZES, type Strip } from './strips';
+import { awaitedWords } from './words';
 import { timeOf, xOf } from './zoom';
 
 export function paintFigure(drawing: DrawContext, figure: Figure): void {
@@ -80,20 +84,47 @@ function paintTick(drawing: DrawContext, text: string, x: number, width: number)
 
 const PATH_BAR = 8;
 
+/** Work as boxes, waits as hatches with what they are for where there is room: together the whole run. */
 function paintPath(drawing: DrawContext, figure: Figure, strip: PathStrip): void {
   const { context, palette } = drawing;
   const middle = strip.top + strip.height / 2;
-  // Work and waits of the path add up to the whole run.
-  const [begin, end] = [xOf(figure.scale, 0), xOf(figure.scale, figure.run.makespan)];
-  context.strokeStyle = palette.faint;
-  if (figure.run.steps > 0)
-    line(drawing, Math.max(0, begin), middle - 0.5, Math.min(figure.scale.width, end), middle - 0.5);
+  const top = middle - PATH_BAR / 2;
   for (const piece of figure.path) {
-    context.fillStyle = palette.hue[piece.hue];
     const x = whole(drawing, piece.x);
     const wide = Math.max(1, whole(drawing, piece.x + piece.width - (piece.width > 3.2 ? 0.8 : 0)) - x);
-    box(drawing, x, middle - PATH_BAR / 2, wide, PATH_BAR, 1);
+    if (piece.reason === WORKS) {
+      context.fillStyle = palette.hue[piece.hue];
+      box(drawing, x, top, wide, PATH_BAR, 1);
+    } else {
+      context.fillStyle = hatch(context, palette.hue[piece.hue], 45);
+      context.fillRect(x, top + 0.5, wide, PATH_BAR - 1);
+    }
   }
+  useFont(drawing, FONTS.track);
+  context.textAlign = 'center';
+  context.textBaseline = 'middle';
+  for (const piece of figure.path) if (piece.reason !== WORKS) paintPathReason(drawing, figure, piece, middle);
+}
+
+/** The hatch left and right of a reason's words. */
+const PATH_MARGIN = 14;
+
+function paintPathReason(drawing: DrawContext, { run, scale }: Figure, piece: Piece, middle: number): void {
+  const { context, palette } = drawing;
+  const left = Math.max(piece.x, 0);
+  const right = Math.min(piece.x + piece.width, scale.width);
+  const reason = shortReason(run.stalls[piece.reason] ?? 'none');
+  const text = [
+    `waits for ${(piece.count === 1 && awaitedWords(run, piece.step, piece.reason)) || reason}`,
+    reason,
+  ].find(words => widthOf(context, words) + 2 * PATH_MARGIN <= right - left);
+  if (text === undefined) return;
+  const width = widthOf(context, text) + 8;
+  const at = (left + right) / 2;
+  context.fillStyle = palette.bg;
+  context.fillRect(at - width / 2, middle - 7, width, 14);
+  context.fillStyle = palette.ink2;
+  context.fillText(text, at, middle + 0.5);
 }
 
 function paintLane(drawing: DrawContext, figure: Figure, strip: LaneStrip): void {
@@ -101,7 +132,7 @@ function paintLane(drawing: DrawContext, figure: Figure, strip: LaneStrip): void
   if (found === undefined) return;
   const { run } = figure;
   if (found.columns) {
-    const row = { top: strip.top + 2, height: strip.height - 4 };
+    const row = { top: strip.top + 2, height: strip.height - 4, lanes: [strip.lane.id] };
     paintColumns(
       drawing,
       found.columns,
@@ -140,7 +171,7 @@ function paintDma(drawing: DrawContext, figure: Figure, strip: DmaStrip): void {
   if (found === undefined) return;
   const lane = strip.lanes[0].id;
   if (found.columns) {
-    const row = { top: strip.tracks[0], height: tracksHeight() };
+    const row = { top: strip.tracks[0], height: strip.tracksHeight, lanes: found.lanes };
     paintColumns(drawing, found.columns, row, colourOfColumn(drawing, figure, lane), causeOf(drawing, figure, lane));
   }
   found.tracks?.forEach((track, number) => {
@@ -153,30 +184,44 @@ function paintDma(drawing: DrawContext, figure: Figure, strip: DmaStrip): void {
 /** A thin row for each queue; transfers out of the core are fainter. */
 function paintQueues(drawing: DrawContext, figure: Figure, strip: DmaStrip): void {
   const { context } = drawing;
-  const queues = figure.dma.get(strip)?.queues ?? [];
-  queues.forEach((queue, number) => {
+  const found = figure.dma.get(strip);
+  const hidden = new Set(found?.hidden);
+  found?.queues.forEach((queue, number) => {
     const top = strip.queues + number * strip.pitch;
     for (const bar of queue.bars?.bars ?? []) {
       context.fillStyle = drawing.colouring.of(bar.step);
-      context.globalAlpha = (0.35 + 0.4 * bar.busy) * (drawing.dimmed ? DIM : 1);
+      // What is on no track above is here in full.
+      context.globalAlpha = (hidden.has(bar.step) ? 1 : 0.35 + 0.4 * bar.busy) * (isDim(drawing, bar) ? DIM : 1);
       const x = whole(drawing, bar.x);
       context.fillRect(x, top, Math.max(1, whole(drawing, bar.x + bar.width) - x), SIZES.queue);
     }
-    if (queue.columns) paintThinColumns(drawing, queue.columns.sums, top, colourOfColumn(drawing, figure, queue.lane));
+    if (queue.columns) {
+      const colour = colourOfColumn(drawing, figure, queue.lane);
+      paintThinColumns(drawing, queue.columns.sums, { top, lanes: [queue.lane] }, colour);
+    }
   });
   context.globalAlpha = 1;
 }
 
 /** Columns in eighths, so that equal neighbours are one piece. */
-function paintThinColumns(drawing: DrawContext, sums: Buckets, top: number, colour: (column: number) => string): void {
+function paintThinColumns(
+  drawing: DrawContext,
+  sums: Buckets,
+  row: { top: number; lanes: readonly number[] },
+  colour: (column: number) => string,
+): void {
+  const bright = drawing.marks?.columns(row.lanes, sums);
+  const isDimAt = (at: number): boolean => drawing.dimmed && bright?.[at] !== 1;
   const wide = drawing.context.canvas.width / drawing.ratio / sums.count;
   const level = (at: number): number => Math.ceil((8 * sums.busy[at]) / sums.width);
   for (let at = 0; at < sums.count;) {
     let end = at + 1;
-    while (end < sums.count && level(end) === level(at) && colour(end) === colour(at)) end++;
+    const same = (other: number): boolean =>
+      level(other) === level(at) && colour(other) === colour(at) && isDimAt(other) === isDimAt(at);
+    while (end < sums.count && same(end)) end++;
     drawing.context.fillStyle = colour(at);
-    drawing.context.globalAlpha = (level(at) / 8) * 0.75 * (drawing.dimmed ? DIM : 1);
-    if (level(at) > 0) drawing.context.fillRect(at * wide, top, (end - at) * wide, SIZES.queue);
+    drawing.context.globalAlpha = (level(at) / 8) * 0.75 * (isDimAt(at) ? DIM : 1);
+    if (level(at) > 0) drawing.context.fillRect(at * wide, row.top, (end - at) * wide, SIZES.queue);
     at = end;
   }
 }

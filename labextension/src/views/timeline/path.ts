@@ -1,72 +1,83 @@
-/** The critical path as a row of pieces, each in the hue of the lane that had it; what is between is waiting. */
+/** The critical path as a row: work in the hue of the lane that had it, waits in the hue of what is waited for. */
+import { pathPieces, WORKS, type PathPieces } from '../../run/path';
+import { upper } from '../../run/search';
 import type { Hue, Run } from '../../types';
-import { JOINING_GAP, OWN_BAR, touching } from './bars';
+import { JOINING_GAP, OWN_BAR } from './bars';
 import { type Scale, spanOf, xOf } from './zoom';
 
 export interface Piece {
   readonly x: number;
   readonly width: number;
   readonly hue: Hue;
-  /** The first of the rows it stands for. */
+  /** The first of the rows that it stands for. */
   readonly step: number;
+  /** How many works or waits it stands for. */
   readonly count: number;
+  /** What is waited for, a number of `stalls`; `WORKS` for work. */
+  readonly reason: number;
+  /** Its times, of which the window may show a part. */
+  readonly from: number;
+  readonly to: number;
 }
 
-/** So many rows within one pixel are looked at for the one with most time. */
+/** So many pieces within one pixel are looked at for the one with most time. */
 const LOOKED_AT = 32;
+/** Pieces are cut so far outside the window. */
+const BEYOND = 4;
 
 export function layoutPath(run: Run, scale: Scale): Piece[] {
-  const steps = run.criticalPath;
-  const { start, duration, lane, first } = run.rows;
-  const [begin, end] = touching(run, steps, scale.from, scale.to);
+  const all = pathPieces(run);
   const joining = spanOf(scale, JOINING_GAP);
   const own = spanOf(scale, OWN_BAR);
-  const pieces: { from: number; to: number; hue: Hue; step: number; count: number; small: boolean }[] = [];
-  for (let at = begin; at < end;) {
-    const next = sameBlur(run, at, end, joining);
-    const main = longest(run, at, next);
-    const from = start[steps[at] - first];
-    const place = steps[next - 1] - first;
-    const to = start[place] + duration[place];
-    const hue = run.lanes[lane[main - first]].hue;
-    const small = to - from < own;
-    const before = pieces.at(-1);
-    if (small && before?.small === true && before.hue === hue && from - before.to < joining) {
-      before.to = to;
-      before.count += next - at;
-    } else pieces.push({ from, to, hue, step: steps[at], count: next - at, small });
+  const found: Omit<Piece, 'x' | 'width'>[] = [];
+  const end = upper(all.begin, all.count, scale.to);
+  for (let at = Math.max(0, upper(all.end, all.count, scale.from)); at < end;) {
+    const next = sameBlur(all, at, end, joining);
+    const main = longest(all, at, next);
+    const [step, reason] = [all.step[main], all.reason[main]];
+    const hue = hueOf(run, step, reason);
+    const [from, to] = [all.begin[at], all.end[next - 1]];
+    const before = found.at(-1);
+    const isSmall = to - from < own;
+    if (isSmall && before?.hue === hue && (before.reason === WORKS) === (reason === WORKS) && joins(before, own)) {
+      found[found.length - 1] = { ...before, to, count: before.count + next - at };
+    } else found.push({ from, to, hue, step: next - at === 1 ? all.step[at] : step, count: next - at, reason });
     at = next;
   }
-  return pieces.map(({ from, to, hue, step, count }) => {
-    const x = Math.max(-4, xOf(scale, from));
-    return { x, width: Math.min(scale.width + 4, xOf(scale, to)) - x, hue, step, count };
+  return found.map(piece => {
+    const x = Math.max(-BEYOND, xOf(scale, piece.from));
+    return { ...piece, x, width: Math.min(scale.width + BEYOND, xOf(scale, piece.to)) - x };
   });
 }
 
-/** The end of the rows from a place on that all end before the same pixel does; at least one. */
-function sameBlur(run: Run, at: number, limit: number, pixel: number): number {
-  const steps = run.criticalPath;
-  const { start, duration, first } = run.rows;
-  const until = start[steps[at] - first] + pixel;
-  const ends = (place: number): number => start[steps[place] - first] + duration[steps[place] - first];
+/** Only what is made of pieces without a bar of their own grows. */
+function joins(piece: Omit<Piece, 'x' | 'width'>, own: number): boolean {
+  return (piece.to - piece.from) / piece.count < own;
+}
+
+function hueOf(run: Run, step: number, reason: number): Hue {
+  return reason === WORKS ? run.lanes[run.rows.lane[step - run.rows.first]].hue : run.stallHue(step, reason);
+}
+
+/** The end of the pieces from a place on that all end before the same pixel does; at least one. */
+function sameBlur({ begin, end }: PathPieces, at: number, limit: number, pixel: number): number {
+  const until = begin[at] + pixel;
   let stride = 1;
-  while (at + stride < limit && ends(at + stride) < until) stride *= 2;
+  while (at + stride < limit && end[at + stride] < until) stride *= 2;
   let low = at + (stride >> 1);
   let high = Math.min(at + stride, limit);
   while (low + 1 < high) {
     const middle = (low + high) >> 1;
-    if (ends(middle) < until) low = middle;
+    if (end[middle] < until) low = middle;
     else high = middle;
   }
   return Math.max(high, at + 1);
 }
 
-function longest(run: Run, from: number, to: number): number {
-  const steps = run.criticalPath;
-  const { duration, first } = run.rows;
-  let best = steps[from];
+function longest({ begin, end }: PathPieces, from: number, to: number): number {
+  let best = from;
   for (let at = from + 1; at < Math.min(to, from + LOOKED_AT); at++) {
-    if (duration[steps[at] - first] > duration[best - first]) best = steps[at]!;
+    if (end[at] - begin[at] > end[best] - begin[best]) best = at;
   }
   return best;
 }

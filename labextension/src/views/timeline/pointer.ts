@@ -1,7 +1,7 @@
 /** What the pointer does on the plot: hover, click, double click, areas, pan, scrub, wheel. */
 import type { Context, Span } from '../../types';
 import { type Drag, onDrag } from './drag';
-import { barTop, type Box, type Figure, placeOf, snapped, tracksHeight } from './figure';
+import { barTop, type Box, type Figure, placeOf, snapped } from './figure';
 import { type Hit, hitAt, laneAtHeight } from './hit';
 import { longest } from './card';
 import { SIZES } from './strips';
@@ -79,13 +79,13 @@ export function boxOf(figure: Figure, hit: Hit): Box | null {
       return { x: hit.wait.x, width: hit.wait.width, y: barTop(hit.strip), height: hit.strip.bar };
     case 'column': {
       const [y, height] =
-        hit.strip.kind === 'dma' ? [hit.strip.tracks[0], tracksHeight()] : [hit.strip.top + 2, hit.strip.height - 4];
+        hit.strip.kind === 'dma'
+          ? [hit.strip.tracks[0], hit.strip.tracksHeight]
+          : [hit.strip.top + 2, hit.strip.height - 4];
       return { x: hit.column, width: 1, y, height };
     }
-    case 'path': {
-      const row = placeOf(figure, hit.step);
-      return row && { ...row, y: SIZES.axis, height: SIZES.path };
-    }
+    case 'path':
+      return { x: hit.piece.x, width: hit.piece.width, y: SIZES.axis, height: SIZES.path };
     case 'lane':
     case 'other':
     case 'none':
@@ -195,7 +195,7 @@ export function rangeOf(figure: Figure, hit: Hit): Span | null {
     case 'wait':
       return { from: start(hit.wait.step) - rows.wait[hit.wait.step - rows.first], to: start(hit.wait.step) };
     case 'path':
-      return { from: start(hit.step), to: end(hit.step) };
+      return { from: hit.piece.from, to: hit.piece.to };
     case 'column':
       return { from: timeOf(figure.scale, hit.column - 12), to: timeOf(figure.scale, hit.column + 12) };
     case 'lane':

@@ -1,6 +1,7 @@
 /** Which rows the timeline has from top to bottom, and how high each is. */
 import type { Lane, Run, State } from '../../types';
 import { isUsed } from './counters';
+import { tracksFor } from './dma';
 
 interface Place {
   readonly top: number;
@@ -22,8 +23,9 @@ export interface LaneStrip extends Place {
 export interface DmaStrip extends Place {
   readonly kind: 'dma';
   readonly lanes: readonly Lane[];
-  /** Top of each track, and of the first of the thin rows; `pitch` is from one of these to the next. */
+  /** Top of each track, what all of them take, and top of the first of the thin rows; `pitch` is from one of these to the next. */
   readonly tracks: readonly number[];
+  readonly tracksHeight: number;
   readonly queues: number;
   readonly pitch: number;
 }
@@ -49,16 +51,18 @@ export const SIZES = {
   closeBar: 19,
   sync: 20,
   syncBar: 10,
-  dma: 34,
   track: 13,
   queue: 2,
   pitch: 3,
   counter: 30,
 } as const;
 
+const TRACK_GAP = 2;
+const TRACK_PITCH = SIZES.track + TRACK_GAP;
+
 /** Engines that are drawn even if they have nothing to do. */
 const ALWAYS = new Set(['tensor', 'vector', 'scalar', 'gpsimd']);
-/** Transfers of one queue, or of two, are all on the two tracks. */
+/** Transfers of one queue, or of two, are all on the tracks. */
 const QUEUES_SHOWN_FROM = 3;
 
 export interface Layout {
@@ -82,7 +86,7 @@ export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritic
     const lanes = run.lanes.filter(lane => lane.core === core && drawn(run, lane));
     for (const lane of lanes) if (lane.kind === 'engine') add(laneStrip(lane, top, state.layout === 'widest'));
     const queues = lanes.filter(lane => lane.kind === 'dma');
-    if (queues.length > 0) add(dmaStrip(queues, top));
+    if (queues.length > 0) add(dmaStrip(queues, top, tracksFor(run, queues)));
   }
   for (const counter of countersOf(state.layout).filter(one => hasData(run, one))) {
     add({ kind: 'counter', counter, top, height: SIZES.counter });
@@ -100,17 +104,20 @@ function laneStrip(lane: Lane, top: number, close: boolean): LaneStrip {
   return { kind: 'lane', lane, top, height, bar };
 }
 
-function dmaStrip(lanes: readonly Lane[], top: number): DmaStrip {
+function dmaStrip(lanes: readonly Lane[], top: number, count: number): DmaStrip {
   const rows = lanes.length >= QUEUES_SHOWN_FROM ? lanes.length : 0;
   const thin = rows > 0 ? rows * SIZES.pitch + 4 : 0;
-  const tracks = [top + 3, top + 3 + SIZES.track + 2];
+  const tracks = Array.from({ length: count }, (_, track) => top + 3 + track * TRACK_PITCH);
+  const tracksHeight = count * TRACK_PITCH - TRACK_GAP;
+  const both = tracksHeight + 6;
   return {
     kind: 'dma',
     lanes,
     top,
-    height: SIZES.dma + thin,
+    height: both + thin,
     tracks,
-    queues: top + SIZES.dma,
+    tracksHeight,
+    queues: top + both,
     pitch: rows > 0 ? SIZES.pitch : 0,
   };
 }

@@ -1,0 +1,257 @@
+/** The current instruction as a drawing: operands with their slices, the engine, the transfer, the PE array. */
+import { INDIRECTIONS, MEMORY_OF } from '../../_generated/schema';
+import type { Arrangement, Machine, Indirection } from '../../_generated/schema';
+import type { Access, Buffer, Hue, Run, TileView, Transfer } from '../../types';
+import * as words from '../../words';
+import { bytesOf, layoutOf, sliceOf, viewBytes, type Layout } from './layout';
+import { accumulation, neighbours, type Accumulation, type Neighbours } from './neighbours';
+import { elements, repeats, type Slice } from './pattern';
+import { subscript } from './subscript';
+
+export type Part = 'stationary' | 'moving' | 'index' | '';
+
+/** Values of a view before a step, where somebody has them; null: not kept. */
+export type IndexValues = (view: number, step: number) => ArrayLike<number> | null;
+
+export interface Operand extends Neighbours {
+  /** Its name in the instruction's signature; '' where that is not recorded. */
+  readonly name: string;
+  readonly part: Part;
+  readonly role: Access['role'];
+  readonly id: number;
+  readonly view: TileView;
+  readonly buffer: Buffer;
+  readonly layout: Layout;
+  readonly slice: Slice;
+  /** "[:, 1536:2048]"; '' where no index selects what it touches. */
+  readonly subscript: string;
+  readonly elements: number;
+  /** 0 where the dtype is unknown. */
+  readonly bytes: number;
+  /** How often each element is read. */
+  readonly repeats: number;
+  readonly indirect: Indirection;
+  /** The tensor that holds its run-time indices. */
+  readonly index: { readonly id: number; readonly name: string; readonly values: ArrayLike<number> | null } | null;
+  readonly hue: Hue;
+  /** Where a tile on the chip came from, if a transfer wrote it. */
+  readonly origin: Operand | null;
+}
+
+/** A transfer at its rates, in bytes a second where they are known, else 0. */
+export interface Moved extends Transfer {
+  readonly bytes: number;
+  readonly duration: number;
+  readonly rate: number;
+  readonly peak: number;
+  /** Elements that lie one after the other in each descriptor. */
+  readonly together: number;
+  /** Share of the rate of the engines used, and of all, back to back. */
+  readonly efficiency: number;
+  readonly share: number;
+}
+
+export interface Product {
+  readonly rows: number;
+  readonly columns: number;
+  readonly usedRows: number;
+  readonly usedColumns: number;
+  /** Columns that stream through; 0: a constant does. */
+  readonly streamed: number;
+}
+
+export interface Motion {
+  readonly step: number;
+  readonly name: string;
+  readonly lane: string;
+  readonly hue: Hue;
+  readonly arrangement: Arrangement;
+  readonly inputs: readonly Operand[];
+  readonly outputs: readonly Operand[];
+  readonly transfer: Moved | null;
+  readonly product: Product | null;
+  readonly accumulation: Accumulation | null;
+  readonly start: number;
+  readonly duration: number;
+  readonly machine: Machine | null;
+}
+
+/** The drawing of a loaded step. */
+export function motionOf(run: Run, step: number, values: IndexValues = () => null): Motion {
+  const { rows } = run;
+  const place = step - rows.first;
+  const treatment = run.treatment(step);
+  const lane = words.laneOf(run, step);
+  const isTransfer = treatment.transfer !== null || lane.kind === 'dma';
+  const operands = run.accesses(step).map((access, i) => {
+    const part: Part = i === treatment.stationary ? 'stationary' : i === treatment.moving ? 'moving' : '';
+    return operand(run, step, access, treatment.operands[i] ?? '', part, values, !isTransfer);
+  });
+  // The tensors of run-time indices are read as well; each once.
+  const indices = [...new Set(operands.flatMap(item => (item.index ? [item.index.id] : [])))];
+  const inputs = [
+    ...operands.filter(item => item.role === 'read'),
+    ...indices.map(view => operand(run, step, { view, role: 'read' }, 'index', 'index', values, false)),
+  ];
+  const outputs = operands.filter(item => item.role !== 'read').map(item => ({ ...item, hue: lane.hue }));
+  const adding = outputs.find(item => item.buffer.space === 'psum' && treatment.stationary >= 0);
+  return {
+    step,
+    name: run.op(step).name,
+    lane: lane.label,
+    hue: lane.hue,
+    arrangement: treatment.arrangement,
+    inputs: isTransfer ? inputs.map(item => (item.part === 'index' ? item : { ...item, hue: lane.hue })) : inputs,
+    outputs,
+    transfer: treatment.transfer && moved(run, place, treatment.transfer, operands),
+    product: product(run, operands),
+    accumulation: adding ? accumulation(run, step, adding.id) : null,
+    start: rows.start[place],
+    duration: rows.duration[place],
+    machine: run.machine,
+  };
+}
+
+function operand(
+  run: Run,
+  step: number,
+  access: Access,
+  name: string,
+  part: Part,
+  values: IndexValues,
+  withOrigin: boolean,
+): Operand {
+  const view = run.view(access.view);
+  const buffer = run.buffers[view.buffer];
+  const layout = layoutOf(buffer, view);
+  const near = neighbours(run, step, view);
+  const { lifetime } = buffer;
+  const producer = near.writer >= 0 ? words.laneOf(run, near.writer).hue : null;
+  const first = lifetime && lifetime.writer >= 0 ? run.lanes[lifetime.writer].hue : null;
+  const isMoved = view.indirect > 0;
+  const index = view.index >= 0 ? indexOf(run, step, view.index, values) : null;
+  const texts = view.dtype === buffer.dtype && !isMoved ? subscript(view.dims, view.offset, buffer.shape) : null;
+  return {
+    ...near,
+    name,
+    part,
+    role: access.role,
+    id: access.view,
+    view,
+    buffer,
+    layout,
+    slice: sliceOf(view, layout, index?.values ?? null),
+    subscript: texts && texts.length > 0 ? `[${texts.join(', ')}]` : '',
+    elements: elements(view.dims),
+    bytes: viewBytes(view),
+    repeats: repeats(view.dims),
+    indirect: INDIRECTIONS[view.indirect] ?? 'none',
+    index,
+    hue: producer ?? first ?? 'sync',
+    origin: withOrigin ? origin(run, near.writer, view.buffer) : null,
+  };
+}
+
+function indexOf(run: Run, step: number, id: number, values: IndexValues): Operand['index'] {
+  return { id, name: run.buffers[run.view(id).buffer].name, values: values(id, step) };
+}
+
+/** What the transfer that wrote a tile read. */
+function origin(run: Run, writer: number, buffer: number): Operand | null {
+  if (writer < 0 || !run.has(writer) || words.laneOf(run, writer).kind !== 'dma') return null;
+  if (run.buffers[buffer].space === 'hbm') return null;
+  const source = run.accesses(writer).find(access => access.role === 'read');
+  if (source === undefined || run.buffers[run.view(source.view).buffer].space !== 'hbm') return null;
+  const found = operand(run, writer, source, '', '', () => null, false);
+  return { ...found, hue: 'dma' };
+}
+
+function moved(run: Run, place: number, transfer: Transfer, operands: readonly Operand[]): Moved {
+  const bytes = run.rows.bytes[place];
+  const duration = run.rows.duration[place];
+  const engineRate = (run.machine?.dmaEngineRate ?? 0) * 1e9;
+  const peak = engineRate * (run.machine?.dmaEngines ?? 0);
+  const used = engineRate * transfer.engines.length;
+  const steady = transfer.cadence > 0 ? (bytes / transfer.cadence) * 1e12 : 0;
+  const size = Math.max(0, ...operands.map(item => bytesOf(item.view.dtype)));
+  return {
+    ...transfer,
+    bytes,
+    duration,
+    rate: duration > 0 ? (bytes / duration) * 1e12 : 0,
+    peak,
+    together: size > 0 ? transfer.descriptorBytes / size : 0,
+    efficiency: used > 0 ? steady / used : 0,
+    share: peak > 0 ? steady / peak : 0,
+  };
+}
+
+function product(run: Run, operands: readonly Operand[]): Product | null {
+  const held = operands.find(item => item.part === 'stationary');
+  if (held === undefined) return null;
+  const streamed = operands.find(item => item.part === 'moving');
+  const [rows] = held.view.dims[0] ?? [1];
+  return {
+    rows: run.machine?.arrayRows ?? run.capacity.partitions,
+    columns: run.machine?.arrayColumns ?? run.capacity.partitions,
+    usedRows: rows,
+    // Packed rows share columns: the result says how many there are.
+    usedColumns: Math.min(...operands.filter(item => item.role !== 'read').map(item => item.view.dims[0]?.[0] ?? 1)),
+    streamed: streamed ? columnsOf(operands.find(item => item.role !== 'read') ?? streamed) : 0,
+  };
+}
+
+function columnsOf(item: Operand): number {
+  return item.view.dims.slice(1).reduce((size, [length]) => size * length, 1);
+}
+
+/** How much of an instruction is done at a time, 0 to 1. */
+export function progress(motion: Motion, time: number): number {
+  if (motion.duration <= 0) return time >= motion.start ? 1 : 0;
+  return Math.min(Math.max((time - motion.start) / motion.duration, 0), 1);
+}
+
+/** The PSUM banks that an operand lies in, as [first, last]; null where that is unknown. */
+export function banksOf(item: Operand, bankBytes: number): readonly [number, number] | null {
+  const { buffer, slice } = item;
+  const size = bytesOf(item.view.dtype);
+  if (buffer.space !== MEMORY_OF.psum || buffer.byte < 0 || !slice.bounds || !(size > 0) || !(bankBytes > 0))
+    return null;
+  const first = buffer.byte + slice.bounds.column * size;
+  const last = first + slice.bounds.columns * size - 1;
+  return [Math.floor(first / bankBytes), Math.floor(last / bankBytes)];
+}
+
+/** The physical partitions of an on-chip operand, as [first, last]. Tiles without a place count from 0. */
+export function partitionsOf(item: Operand): readonly [number, number] | null {
+  const { bounds } = item.slice;
+  if (item.buffer.space === 'hbm' || bounds === null) return null;
+  const first = Math.max(item.buffer.partition, 0) + bounds.row;
+  return [first, first + bounds.rows - 1];
+}
+
+export interface Gathered {
+  /** Rows drawn: place in the index, value, and whether the tensor has that row. */
+  readonly rows: readonly { readonly place: number; readonly row: number; readonly inside: boolean }[];
+  readonly count: number;
+  readonly distinct: number;
+  readonly repeated: number;
+  readonly outside: number;
+}
+
+/** What an index selects of `extent` rows; `most` of them from place `from` on are drawn. */
+export function gathered(values: ArrayLike<number>, extent: number, from = 0, most = 10): Gathered {
+  const seen = new Map<number, number>();
+  let outside = 0;
+  for (const row of Array.from(values)) {
+    if (!(row >= 0 && row < extent)) outside += 1;
+    else seen.set(row, (seen.get(row) ?? 0) + 1);
+  }
+  const begin = Math.min(Math.max(from, 0), Math.max(values.length - most, 0));
+  const rows = Array.from({ length: Math.min(most, values.length - begin) }, (_, i) => {
+    const row = values[begin + i];
+    return { place: begin + i, row, inside: row >= 0 && row < extent };
+  });
+  const repeated = [...seen.values()].filter(times => times > 1).length;
+  return { rows, count: values.length, distinct: seen.size, repeated, outside };
+}
