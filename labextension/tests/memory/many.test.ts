@@ -18,6 +18,7 @@ function runOfTiles(count: number, place: (at: number) => Partial<Buffer>): Run 
     partitions: 128,
     byte: (id % 96) * 2 * KIB,
     partitionBytes: 2 * KIB,
+    core: 0,
     lifetime: { start: id, written: id, end: id + 100, firstStep: 0, lastStep: 0, writer: 0 },
     ...place(id),
   }));

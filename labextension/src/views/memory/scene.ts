@@ -2,12 +2,11 @@
 
 import { MEMORY_LABELS } from '../../_generated/schema';
 import { fit, widthIn } from '../../canvas/text';
-import type { Buffer, Finding, Palette, Run, State } from '../../types';
+import type { Buffer, Finding, Palette, Peak, Run, State } from '../../types';
 import type { PartitionClass } from './classes';
 import { classesOf } from './classes';
 import type { Colouring, Painter } from './colour';
 import { painterOf } from './colour';
-import type { Peak } from './cores';
 import { coresOf, peakOf } from './cores';
 import type { Measure } from './labels';
 import { fullRange, usedRange } from './map';
