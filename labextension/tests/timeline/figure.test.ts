@@ -1,3 +1,4 @@
+import { flowCurve, hasFlow, hbmBytes, makingTime } from '../../src/views/timeline/flows';
 import { describe, expect, test } from 'vitest';
 
 import type { State } from '../../src/types';
@@ -196,5 +197,25 @@ describe('a card', () => {
       x: 80,
       y: 4,
     });
+  });
+});
+
+describe('flows', () => {
+  const rows: RowGiven[] = [
+    { lane: QUEUE, start: 100, duration: 100, accesses: [[2, 1]] },
+    { lane: QUEUE, start: 300, duration: 0 },
+  ];
+
+  test('are not there where nothing of them was recorded', () => {
+    const run = runOf(ROWS);
+    expect([hasFlow(run, 'descriptors', 0), makingTime(run, 0, 0, 1000), hbmBytes(runOf(rows), 0, 1e6)]).toEqual([
+      false, 0, 0,
+    ]); // prettier-ignore
+  });
+
+  test('have exact sums in every bucket', () => {
+    const curve = flowCurve(runOf(rows), 'hbm', -1, { from: 0, to: 400, width: 8 });
+    expect(curve.points).toHaveLength(8);
+    expect(Math.min(...curve.points)).toBeGreaterThanOrEqual(0);
   });
 });
