@@ -277,7 +277,7 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
         **_sources(program),
     }
     tables["patterns"], tables["dims"] = patterns.tables()
-    made = np.flatnonzero(np.array(tables["ops"]["making"], np.int64)[rows["op"]])
+    made = np.flatnonzero(np.array(tables["ops"]["making"], np.int64)[np.frombuffer(program.op_variant, np.uint32)])
     tables["triggers"] = {"row": made, "start": timing.served[made]}
     return tables
 
