@@ -62,10 +62,11 @@ def assert_close(
 class Comparison(NamedTuple):
     """The element of an array that is furthest from its reference, by what is allowed.
 
-    `error` is |actual - expected| there and `allowed` how large it may be; `bad` of `size` elements are further off.
+    `place` is its index, `error` is |actual - expected| there and `allowed` how large it may be; `bad` of `size`
+    elements are further off.
     """
 
-    index: tuple[int, ...]
+    place: tuple[int, ...]
     actual: float
     expected: float
     error: float
@@ -80,7 +81,7 @@ class Comparison(NamedTuple):
 
 
 def compare(actual: Any, expected: Any, dtype: Any = None) -> Comparison:
-    """Compare as `assert_close` does, and return the worst element; ValueError where shapes differ or there are none."""
+    """Compare as `assert_close` does, and return the worst element; ValueError where shapes differ or are empty."""
     have, want = plain_array(actual, "actual"), plain_array(expected, "expected")
     if have.shape != want.shape or not have.size:
         raise ValueError(f"shapes differ: actual is {have.shape}, expected {want.shape}")
@@ -93,7 +94,7 @@ def compare(actual: Any, expected: Any, dtype: Any = None) -> Comparison:
         relative = found.difference / np.maximum(found.allowed, np.finfo(np.float64).tiny)
         index = _worst(relative if found.close.all() else np.where(found.close, -1.0, relative))
     return Comparison(
-        index=index,
+        place=index,
         actual=float(found.wide[index]),
         expected=float(found.goal[index]),
         error=float(found.difference[index]),

@@ -120,6 +120,7 @@ def _rest(rows: Tables, lanes: int, count: int, numbers: np.random.Generator) ->
             "byte": numbers.integers(-1, 1000, buffers),
             "partition_bytes": numbers.integers(1, 4096, buffers),
             "site": numbers.integers(-1, sites, buffers),
+            "core": numbers.integers(0, 2, buffers),
         },
         "lanes": {
             "name": [f"lane {number}" for number in range(lanes)],

@@ -132,6 +132,7 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
   const arrange = (state: State): void => {
     open(state.tab);
     for (const tab of Object.keys(panels) as Tab[]) panels[tab].hidden = tab !== state.tab;
+    setAttribute(panels.explore, 'data-expanded', state.expanded);
     parts.arrange(state);
   };
   arrange(store.state);
@@ -142,7 +143,10 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
       arrange(state);
       header.draw(state, changes);
       // A view that was out of sight has missed what changed meanwhile.
-      const told = changes.has('tab') || changes.has('panel') || changes.has('layout') ? everything(state) : changes;
+      const told =
+        changes.has('tab') || changes.has('panel') || changes.has('layout') || changes.has('expanded')
+          ? everything(state)
+          : changes;
       if (state.tab === 'explore') for (const view of exploreViews) view.draw(state, told);
       else late[state.tab]?.draw(state, told);
     },

@@ -2,6 +2,7 @@
 
 import { MIME, WIRE_VERSION } from './_generated/schema';
 import { Feed } from './feed';
+import { KeptValues } from './values_host';
 import { mount } from './visualizer';
 import type { Visualizer } from './visualizer';
 import { inflate, WireError } from './wire';
@@ -40,11 +41,13 @@ export function mimeExtension({ Widget }: Lumino): unknown {
       if (data === this.shown) return;
       this.shown = data;
       this.visualizer?.dispose();
-      const visualizer = (this.visualizer = mount(this.node, null));
+      const values = new KeptValues();
+      const visualizer = (this.visualizer = mount(this.node, null, { values }));
       const feed = new Feed(null);
       feed.attach(visualizer);
       try {
         const bytes = await inflate(messageOf(data));
+        await values.add(keptOf(data));
         if (this.visualizer === visualizer) feed.accept(bytes);
       } catch (error) {
         if (this.visualizer === visualizer) feed.fail(error);
@@ -70,6 +73,12 @@ export function mimeExtension({ Widget }: Lumino): unknown {
     rank: RANK,
     dataType: 'json',
   };
+}
+
+/** The values of tiles that the notebook keeps. */
+function keptOf(data: unknown): readonly unknown[] {
+  const { values } = (data ?? {}) as { values?: unknown };
+  return Array.isArray(values) ? values : [];
 }
 
 function messageOf(data: unknown): string {

@@ -12,8 +12,10 @@ import type {
   LaneTime,
   LineShare,
   LoopIteration,
+  OnChip,
   Op,
   PathTime,
+  Peak,
   Rows,
   Run,
   Sentence,
@@ -50,6 +52,7 @@ export class LoadedRun implements Run {
   readonly steps: number;
   readonly makespan: number;
   readonly lanes: readonly Lane[];
+  readonly cores: readonly number[];
   readonly stalls: readonly string[];
   readonly sources: readonly Source[];
   readonly summary: Readonly<Record<string, unknown>>;
@@ -113,7 +116,9 @@ export class LoadedRun implements Run {
     };
     this.sites = new Sites(message, header.names, header.sources);
     this.siteLines = this.sites.lines();
-    this.memory = new Memory(message, header.names, innermost => this.iterationsFrom(innermost));
+    const laneCores = this.lanes.map(lane => lane.core);
+    this.memory = new Memory(message, header.names, laneCores, innermost => this.iterationsFrom(innermost));
+    this.cores = [...new Set([...laneCores, ...this.memory.cores])].sort((a, b) => a - b);
     this.zoom = message.has('zoom') ? new ZoomSums(message, this.lanes.length, header.zoom_shift ?? 0) : null;
     this.replace(message);
   }
@@ -298,12 +303,16 @@ export class LoadedRun implements Run {
     return this.perLane[lane]?.buckets(from, to, count) ?? emptyBuckets(from, to, count);
   }
 
-  usage(space: 'sbuf' | 'psum', from: number, to: number, count: number): Float64Array {
-    return this.memory.usage(space, from, to, count);
+  usage(space: OnChip, core: number, from: number, to: number, count: number): Float64Array {
+    return this.memory.usage(space, core, from, to, count);
   }
 
-  living(space: 'sbuf' | 'psum', from: number, to: number): readonly Buffer[] {
-    return this.memory.living(space, from, to);
+  peak(space: OnChip, core?: number): Peak | null {
+    return this.memory.peak(space, core);
+  }
+
+  living(space: OnChip, core: number, from: number, to: number): readonly Buffer[] {
+    return this.memory.living(space, core, from, to);
   }
 
   stepsAtLine(source: number, line: number): Uint32Array {

@@ -3,8 +3,9 @@
  * is none, the body. A page without a message takes a file that is dropped on it.
  */
 
-import { embedded } from './embedded';
+import { embedded, embeddedValues } from './embedded';
 import { Feed } from './feed';
+import { KeptValues } from './values_host';
 import { mount } from './visualizer';
 
 /** Draw the run in a file or any other blob. */
@@ -18,9 +19,11 @@ export async function show(blob: Blob, feed: Feed): Promise<void> {
 
 export async function start(root: HTMLElement): Promise<void> {
   const feed = new Feed(null);
-  feed.attach(mount(root, null));
+  const values = new KeptValues();
+  feed.attach(mount(root, null, { values }));
   try {
     const message = await embedded();
+    await values.add(embeddedValues());
     if (message === null) takeFiles(root, feed);
     else feed.accept(message);
   } catch (error) {

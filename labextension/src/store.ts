@@ -44,6 +44,7 @@ export function initialState(run: Run): State {
     searching: false,
     tab: 'explore',
     panel: 'memory',
+    expanded: null,
     theme: 'light',
     layout: 'wide',
   };
@@ -145,10 +146,10 @@ export function createStore(firstRun: Run): OwnedStore {
       easing = soon(advance);
     },
     adopt(next, same) {
-      const { theme, layout, tab, panel } = state;
+      const { theme, layout, tab, panel, expanded } = state;
       run = next;
       stopEasing();
-      apply(same ? {} : { ...initialState(run), theme, layout, tab, panel });
+      apply(same ? {} : { ...initialState(run), theme, layout, tab, panel, expanded });
       for (const name of Object.keys(state)) pending.add(name as keyof State);
       if (!same) late = unplaced(run, state.step);
       else if (late >= 0 && late === state.step && run.has(late)) store.goToStep(late);

@@ -125,7 +125,19 @@ export interface Buffer {
   readonly byte: number;
   readonly partitionBytes: number;
   readonly site: number;
+  /** The core in whose memory it is; 0 for shared HBM. */
+  readonly core: number;
   readonly lifetime: Lifetime | null;
+}
+
+/** The memories that each core has of its own. */
+export type OnChip = 'sbuf' | 'psum';
+
+/** The fullest moment of a memory: live bytes in its fullest partition, on that core, from that time on. */
+export interface Peak {
+  readonly bytes: number;
+  readonly core: number;
+  readonly time: number;
 }
 
 export interface Lifetime {
@@ -162,7 +174,7 @@ export interface Op {
   readonly workUnit: string;
 }
 
-/** How an instruction treats its operands; what a recording does not have is empty, 'unknown', -1 or null. */
+/** How an instruction treats its operands; what a recording does not have is empty, 'undeclared', -1 or null. */
 export interface Treatment {
   /** Names of the operands, in the order of its accesses. */
   readonly operands: readonly string[];
@@ -226,6 +238,8 @@ export interface Run {
   readonly steps: number;
   readonly makespan: number;
   readonly lanes: readonly Lane[];
+  /** The cores that it ran on, ascending. */
+  readonly cores: readonly number[];
   readonly stalls: readonly string[];
   readonly rows: Rows;
   readonly sources: readonly Source[];
@@ -279,10 +293,13 @@ export interface Run {
   readonly criticalPath: Uint32Array;
   /** Exact sums of a lane between two times in `count` equal buckets. */
   buckets(lane: number, from: number, to: number, count: number): Buckets;
-  /** Memory in use per partition (fullest): step function as pairs, cut to a window and thinned to maxima. */
-  usage(space: 'sbuf' | 'psum', from: number, to: number, count: number): Float64Array;
-  /** Buffers of a memory with an address whose lifetime touches [from, to]. */
-  living(space: 'sbuf' | 'psum', from: number, to: number): readonly Buffer[];
+  /** Live bytes in the fullest partition of a core's memory: step function as pairs of time and bytes, cut to a window
+   * and thinned to maxima. */
+  usage(space: OnChip, core: number, from: number, to: number, count: number): Float64Array;
+  /** The largest value of `usage` over the whole run, of one core or of all; null where nothing is known. */
+  peak(space: OnChip, core?: number): Peak | null;
+  /** Buffers of a core's memory with an address whose lifetime touches [from, to]. */
+  living(space: OnChip, core: number, from: number, to: number): readonly Buffer[];
   /** Shares by line, largest first. */
   readonly lines: readonly LineShare[];
   /** Steps at a line of source. */
@@ -312,6 +329,15 @@ export type ValuesAnswer =
   | { readonly kind: 'none'; readonly reason: string }
   | { readonly kind: 'waiting'; readonly reason: string };
 
+/** The largest relative error so far after some steps; `first` is the step that introduces more than `tolerance`. */
+export interface ErrorGrowth {
+  readonly steps: readonly number[];
+  readonly errors: readonly number[];
+  readonly tolerance: number;
+  readonly first: number;
+  readonly text: string;
+}
+
 /** Where values come from: the kernel, or what was kept of them. */
 export interface ValuesHost {
   /** True while there is a kernel to ask. */
@@ -322,6 +348,8 @@ export interface ValuesHost {
   ask(question: ValuesQuestion, answer: (answer: ValuesAnswer) => void): void;
   /** Find the next instruction after a step that writes NaN or an infinity: a step, -1, or a reason. */
   findNonfinite(step: number, answer: (found: number | string) => void): void;
+  /** How the errors of the run grow, or the reason why that is unknown. */
+  growth(answer: (found: ErrorGrowth | string) => void): void;
   dispose(): void;
 }
 
@@ -378,6 +406,8 @@ export interface State {
   readonly tab: 'explore' | 'summary' | 'instructions';
   /** Of the panels below the transport, the one shown where there is no room for all. */
   readonly panel: 'memory' | 'motion' | 'source' | 'values' | 'details';
+  /** The panel that takes the whole width below the transport; null: none. */
+  readonly expanded: 'memory' | null;
   readonly theme: 'light' | 'dark';
   /** Width class of the layout. */
   readonly layout: 'narrow' | 'medium' | 'wide' | 'widest';

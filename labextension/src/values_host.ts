@@ -1,7 +1,8 @@
 /** Questions for values to the kernel, one at a time, and what notebooks keep of values. */
 
 import { type TileValues, decodeValues } from './tile_values';
-import type { ValuesAnswer, ValuesHost, ValuesQuestion } from './types';
+import { inflate } from './wire';
+import type { ErrorGrowth, ValuesAnswer, ValuesHost, ValuesQuestion } from './types';
 
 /** So long nothing is said; then the kernel is called busy. */
 const PATIENCE_MS = 1500;
@@ -9,7 +10,7 @@ const GONE = 'The kernel is gone: values need it. Run the cell again.';
 const BUSY = 'The kernel is busy with something else; the values come when it is done.';
 
 /** What the kernel says; see nki_lab/widgets/value_answers.py. */
-export interface KernelAnswer {
+export interface KernelAnswer extends Partial<ErrorGrowth> {
   readonly kind?: string;
   readonly request?: number;
   readonly reason?: string;
@@ -62,6 +63,17 @@ export class KernelValues implements ValuesHost {
         wait: () => undefined,
       });
     search(-1);
+  }
+
+  growth(answer: (found: ErrorGrowth | string) => void): void {
+    this.start({
+      content: { kind: 'growth' },
+      take({ reason, steps, errors, tolerance = 0, first = -1, text = '' }) {
+        if (steps === undefined || errors === undefined) answer(reasonOf({ reason }));
+        else answer({ steps, errors, tolerance, first, text });
+      },
+      wait: () => undefined,
+    });
   }
 
   /** Take an answer; false if it is not for this one. */
@@ -119,16 +131,18 @@ export class KernelValues implements ValuesHost {
 /** The values that were kept of a run that has no kernel. */
 export class KeptValues implements ValuesHost {
   readonly isLive = false;
-  private readonly tiles: readonly TileValues[];
+  private readonly tiles: TileValues[] = [];
 
-  constructor(messages: readonly ArrayBuffer[]) {
-    this.tiles = messages.flatMap(message => {
+  /** Take values that were kept, compact and in base64. What is damaged is left out: the run is shown without it. */
+  async add(kept: readonly unknown[]): Promise<void> {
+    for (const one of kept) {
+      if (typeof one !== 'string') continue;
       try {
-        return [decodeValues(message)];
+        this.tiles.push(decodeValues(await inflate(one)));
       } catch {
-        return []; // a damaged picture: the run is shown without it
+        continue;
       }
-    });
+    }
   }
 
   get kept(): readonly { readonly buffer: number; readonly step: number }[] {
@@ -145,6 +159,10 @@ export class KeptValues implements ValuesHost {
 
   findNonfinite(_: number, answer: (found: string) => void): void {
     answer('A search needs the kernel: run the cell again and open run.view().');
+  }
+
+  growth(answer: (found: string) => void): void {
+    answer('The errors of a run need the kernel: run the cell again and open run.view().');
   }
 
   dispose(): void {

@@ -46,7 +46,7 @@ class Source {
 
   private readonly take = (content: Content, buffers: readonly ArrayBufferView[] = []): void => {
     if (content.kind === 'failed') this.feed.fail(content.text ?? 'The kernel could not send it.');
-    if (content.kind === 'values' || content.kind === 'nonfinite')
+    if (content.request !== undefined)
       for (const values of this.asking) if (values.receive(content, buffers[0])) return;
     if (content.kind !== 'part' || buffers.length === 0) return;
     const part = content as unknown as MessagePart;

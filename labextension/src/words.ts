@@ -11,7 +11,7 @@ import {
 } from './_generated/schema';
 import * as format from './format';
 import { hueOfReason } from './run/words';
-import type { Hue, Lane, Run } from './types';
+import type { Hue, Lane, Peak, Run } from './types';
 
 /** "Tensor" of "tensor"; a name that nobody knows stays as it is. */
 export function engine(name: string): string {
@@ -99,4 +99,10 @@ export function figure(run: Run, name: string): number | null {
 export function nth(place: number): string {
   const small = ['first', 'second', 'third', 'fourth', 'fifth', 'sixth', 'seventh', 'eighth', 'ninth', 'tenth'];
   return small[place] ?? `number ${place + 1}`;
+}
+
+/** What the peak of a memory is, and where: the largest value of the counter in the timeline. */
+export function livePeak(run: Run, peak: Peak): string {
+  const core = run.cores.length > 1 ? `, core ${peak.core}` : '';
+  return `Most live bytes at one time in the fullest partition${core}, from ${format.time(peak.time)} on`;
 }

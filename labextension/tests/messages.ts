@@ -50,7 +50,15 @@ function escaped(character: string): string {
 }
 
 function bytesOf(values: readonly number[], dtype: string): Uint8Array {
-  const Types = { f8: Float64Array, u1: Uint8Array, i1: Int8Array, u2: Uint16Array, i2: Int16Array, u4: Uint32Array };
+  const Types = {
+    f8: Float64Array,
+    u1: Uint8Array,
+    i1: Int8Array,
+    u2: Uint16Array,
+    i2: Int16Array,
+    u4: Uint32Array,
+    f4: Float32Array,
+  };
   const made = new Types[dtype as keyof typeof Types](values);
   const out = new Uint8Array(Math.ceil(made.byteLength / 8) * 8);
   out.set(new Uint8Array(made.buffer));

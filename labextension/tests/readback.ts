@@ -53,9 +53,13 @@ function told(run: LoadedRun, buckets: number): unknown {
         ]),
       ),
     })),
-    usage: (['sbuf', 'psum'] as const).map(space =>
-      Array.from(run.usage(space, 0, Math.max(run.makespan, 1), 1_000_000)),
+    usage: run.cores.map(core =>
+      (['sbuf', 'psum'] as const).map(space =>
+        Array.from(run.usage(space, core, 0, Math.max(run.makespan, 1), 1_000_000)),
+      ),
     ),
+    cores: run.cores,
+    peaks: (['sbuf', 'psum'] as const).map(space => run.peak(space)),
     path: pathTimes(run),
     making: steps.flatMap(step => {
       const [start, lead] = [rows.start[step - rows.first], rows.lead[step - rows.first]];

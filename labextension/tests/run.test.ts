@@ -247,7 +247,7 @@ describe('buffers', () => {
     expect(run.buffers[1].lifetime!.written).toBe(50);
     expect(run.buffers[2].lifetime).toBeNull();
     expect([run.buffers[0].shape, run.buffers[0].dtype, run.buffers[2].space]).toEqual([[128, 512], 'float32', 'psum']);
-    const living = (from: number, to: number): number[] => run.living('sbuf', from, to).map(buffer => buffer.id);
+    const living = (from: number, to: number): number[] => run.living('sbuf', 0, from, to).map(buffer => buffer.id);
     expect([living(0, 10), living(0, 50), living(250, 260), living(301, 400)]).toEqual([[0], [0, 1], [1], []]);
   });
 
@@ -261,7 +261,7 @@ describe('buffers', () => {
     });
     for (let from = 0; from < 1800; from += 37) {
       const wanted = Array.from({ length: count }, (_, i) => i).filter(i => start(i) <= from + 20 && end(i) >= from);
-      expect(run.living('sbuf', from, from + 20).map(buffer => buffer.id)).toEqual(wanted);
+      expect(run.living('sbuf', 0, from, from + 20).map(buffer => buffer.id)).toEqual(wanted);
     }
   });
 });
@@ -270,12 +270,44 @@ describe('memory in use', () => {
   const usage = Array.from({ length: 400 }, (_, i) => [i * 10, (i * 7919) % 1000, i] as const);
 
   test('is each change where these are few', () => {
-    expect([...runOf({ usage }).usage('psum', 25, 55, 100)]).toEqual([25, 2, 30, 3, 40, 4, 50, 5]);
-    expect([...runOf({}).usage('sbuf', 0, 10, 4)]).toEqual([0, 0]);
+    expect([...runOf({ usage }).usage('psum', 0, 25, 55, 100)]).toEqual([25, 2, 30, 3, 40, 4, 50, 5]);
+    expect([...runOf({}).usage('sbuf', 0, 0, 10, 4)]).toEqual([0, 0]);
+  });
+
+  test('is that of each core', () => {
+    const lanes = [0, 1].map(core => ({ name: 'vector', kind: 'engine', core }));
+    const columns = { time: [0, 50, 20, 30], core: [0, 0, 1, 1], sbuf: [8, 0, 16, 64], psum: [0, 0, 2, 0] };
+    const buffers = {
+      name: [3, 3, 3], space: [0, 0, 3], kind: [0, 0, 0], pattern: [0, 0, 0], partition: [0, 0, -1],
+      partitions: [128, 128, 1], byte: [0, 0, -1], partition_bytes: [64, 64, 64], site: [-1, -1, -1], core: [0, 1, 0],
+    }; // prettier-ignore
+    const lifetimes = [0, 1, 2].map(buffer => [buffer, 0, 50, 0, 1, 10, buffer, -1] as const);
+    const run = runOf({ header: { lanes }, lifetimes, tables: { usage: columns, buffers } });
+    expect(run.cores).toEqual([0, 1]);
+    expect([0, 1].map(core => [...run.usage('sbuf', core, 0, 100, 9)])).toEqual([
+      [0, 8, 50, 0],
+      [0, 0, 20, 16, 30, 64],
+    ]);
+    expect([...run.usage('sbuf', 7, 3, 100, 9)]).toEqual([3, 0]);
+    expect(run.peak('sbuf')).toEqual({ bytes: 64, core: 1, time: 30 });
+    expect([run.peak('sbuf', 0), run.peak('psum', 0)]).toEqual([
+      { bytes: 8, core: 0, time: 0 },
+      { bytes: 0, core: 0, time: 0 },
+    ]);
+    expect([0, 1, 2].map(core => run.living('sbuf', core, 0, 9).map(buffer => buffer.id))).toEqual([[0], [1], []]);
+    expect(run.buffers.map(buffer => buffer.core)).toEqual([0, 1, 0]);
+  });
+
+  test('is unknown of several cores in a message of 0.1, where buffers are on the core that writes them', () => {
+    const lanes = [0, 1].map(core => ({ name: 'vector', kind: 'engine', core }));
+    const lifetimes = [[0, 0, 50, 0, 1, 10, 1, -1] as const];
+    const run = runOf({ header: { lanes }, lifetimes, usage });
+    expect([[...run.usage('sbuf', 0, 0, 99, 9)], run.peak('sbuf')]).toEqual([[], null]);
+    expect([run.cores, run.buffers[0].core, runOf({ usage }).peak('sbuf')?.bytes]).toEqual([[0, 1], 1, 999]);
   });
 
   test('is the largest of each stretch where they are many', () => {
-    const found = runOf({ usage }).usage('sbuf', 5, 3995, 10);
+    const found = runOf({ usage }).usage('sbuf', 0, 5, 3995, 10);
     const value = (time: number): number => {
       const passed = found.findIndex((_, i) => i % 2 === 0 && found[i] > time);
       return found[(passed < 0 ? found.length : passed) - 1];

@@ -28,6 +28,7 @@ export const FINDING = {
 
 export function shellRun(given: RunGiven = {}): LoadedRun {
   return runOf(given.rows ?? ROWS, {
+    usage: [[0, 4608, 0]],
     ...given,
     header: {
       names: [...NAMES],
@@ -47,7 +48,6 @@ export function shellRun(given: RunGiven = {}): LoadedRun {
       summary: {
         mfu: 0.072,
         dma_bytes: 4_330_619,
-        sbuf_peak_bytes_per_partition: 4608,
         confidence: { documented: 0.58, measured: 0.33, inferred: 0.09, guess: 0 },
       },
       ...given.header,

@@ -39,14 +39,19 @@ def findings(recording: Recording) -> tuple[Diagnostic, ...]:
 
 
 def capacities(summary: Mapping[str, Any]) -> list[tuple[str, int, int]]:
-    """Return SBUF and PSUM with peak and capacity in bytes of a partition; capacity 0 where it is unknown."""
+    """Return SBUF and PSUM with the most live bytes at one time in the fullest partition, and a partition's capacity.
+
+    The capacity is 0 where it is unknown. Older summaries, which do not tell what is live at one time, give the peak in
+    program order.
+    """
     arch = TARGETS.get(str(summary.get("target", "")))
     sizes = (arch.sbuf_partition_bytes, arch.psum_partition_bytes) if arch else (0, 0)
-    return [
-        (space, int(summary[name]), capacity)
-        for space, capacity in zip(("SBUF", "PSUM"), sizes, strict=True)
-        if (name := f"{space.lower()}_peak_bytes_per_partition") in summary
-    ]
+    out = []
+    for space, capacity in zip(("SBUF", "PSUM"), sizes, strict=True):
+        names = [f"{space.lower()}_{kind}_bytes_per_partition" for kind in ("occupied", "peak")]
+        known = [int(summary[name]) for name in names if name in summary]
+        out += [(space, known[0], capacity)] if known else []
+    return out
 
 
 def numbered(texts: list[str]) -> tuple[list[str], Array]:

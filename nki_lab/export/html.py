@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Sequence
 from html import escape
 from typing import Final
 
@@ -20,6 +21,9 @@ from nki_lab.wire import RANGE, WHOLE, compact, encode, script
 MESSAGE_ID: Final = "nki-lab-message"
 """The element that the views' script reads the run from: its message in the zlib format, in base64."""
 
+VALUES_CLASS: Final = "nki-lab-values"
+"""The class of elements with the values of pinned tiles, in the same form."""
+
 # Not even a damaged name can make the page ask the network for something.
 _POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 _STYLE: Final = """
@@ -31,20 +35,27 @@ noscript pre { margin: 16px; overflow-x: auto; }
 _CLOSING: Final = ("</script", "<\\/script")  # inside a script's strings both mean the same
 
 
-def html(recording: Recording) -> str:
-    """The page of a recording. Of a run of more than a million rows it carries the first rows, and sums of all."""
+def html(recording: Recording, values: Sequence[bytes] = ()) -> str:
+    """The page of a recording. Of a run of more than a million rows it carries the first rows, and sums of all.
+
+    `values` are messages of pinned tiles.
+    """
     name = str(recording.summary.get("kernel") or "kernel")
     count = len(recording)
     steps = range(count if count <= WHOLE else RANGE)
     fault = int(recording.summary.get("fault", -1))
     message = base64.b64encode(compact(encode(recording, steps=steps, fault=fault))).decode("ascii")
+    tiles = "".join(
+        f'<script type="text/plain" class="{VALUES_CLASS}">{base64.b64encode(compact(item)).decode("ascii")}</script>\n'
+        for item in values
+    )
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(name)}: {formatting.duration(recording.makespan)}</title>\n<style>{_STYLE}</style>\n</head>\n"
         f'<body>\n<div id="nki-lab"></div>\n<noscript><pre>{escape(_text(recording))}</pre></noscript>\n'
-        f'<script type="text/plain" id="{MESSAGE_ID}">{message}</script>\n'
+        f'<script type="text/plain" id="{MESSAGE_ID}">{message}</script>\n{tiles}'
         f"<script>{script('visualizer.js').replace(*_CLOSING)}</script>\n</body>\n</html>\n"
     )
 
@@ -58,8 +69,8 @@ def _text(recording: Recording) -> str:
     return f"{report(recording)}\n{origin}\n"
 
 
-def write(recording: Recording, path: str | os.PathLike[str]) -> None:
+def write(recording: Recording, path: str | os.PathLike[str], values: Sequence[bytes] = ()) -> None:
     """Write the page of a recording into a file. Raises NKI021 if the disk does not take it."""
-    content = html(recording).encode()
+    content = html(recording, values).encode()
     with replacing(path) as stream:
         stream.write(content)

@@ -127,7 +127,7 @@ INDIRECTIONS: Final = ("none", "scalar", "vector", "gather")
 DESCRIPTOR_MODES: Final = ("none", "static", "hardware", "software")
 """Writers of a transfer's descriptors; none: the row is no transfer."""
 
-ARRANGEMENTS: Final = ("unknown", "in order", "transposed", "product", "in place")
+ARRANGEMENTS: Final = ("undeclared", "in order", "transposed", "product", "in place")
 """Where elements of the result come from.
 
 *in order*: element by element in row-major order of the views. *transposed*: the first and the last dimension are

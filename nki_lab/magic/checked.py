@@ -37,10 +37,8 @@ def checked(run: Run | None, expression: str, namespace: Mapping[str, Any]) -> B
     head = "".join(f"<th {left} scope='col'>{escape(item)}</th>" for item in _HEAD)
     body = "".join(f"<tr>{''.join(f'<td {left}>{escape(item)}</td>' for item in row)}</tr>" for row in rows)
     more = f'<p class="more">cause: {escape(cause)}</p>' if cause else ""
-    html = (
-        f'<div class="card"><header><b>{escape(title)}</b></header><section><table><tr>{head}</tr>{body}</table>{more}'
-    )
-    return bundle(text, f"{html}</section></div>")
+    table = f"<section><table><tr>{head}</tr>{body}</table>{more}</section>"
+    return bundle(text, f'<div class="card"><header><b>{escape(title)}</b></header>{table}</div>')
 
 
 def _unquoted(expression: str) -> str:
@@ -54,7 +52,7 @@ def _row(number: int, item: Comparison, count: int) -> tuple[str, ...]:
     return (
         "result" if count == 1 else f"result {number}",
         f"{item.error:.3g}",
-        f"[{', '.join(map(str, item.index))}]",
+        f"[{', '.join(map(str, item.place))}]",
         f"{item.actual:.6g}",
         f"{item.expected:.6g}",
         f"{item.allowed:.3g}{share}",

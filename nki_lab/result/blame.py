@@ -1,4 +1,4 @@
-"""Which instruction loses precision, and how the error reaches the results, for users."""
+"""The loss of precision of a run: the instruction to blame, and the path of its error to the results, for users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from nki_lab.testing import GROWTH
 _SHOWN: Final = 12  # links of a path in a text
 _RESTARTS: Final = 4  # instructions without exact values that a text names
 _DOTS: Final = 240  # columns of the chart
-_OTHERS: Final = 2  # roundings that a dtype without a growth of its own may gather
+_LEAST: Final = 4
+"""Roundings that an instruction may introduce at least: products of two rounded operands are that far off in places."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,7 @@ class OutputError:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Blame:
-    """Where a run loses precision. It is true where an instruction is blamed.
+    """The loss of precision of a run. It is true where an instruction is blamed.
 
     `blamed` is the first instruction, in program order, that introduces a relative error of more than `tolerance`, None
     without one; `path` leads from it to the result with the largest error. `introduced` and `total` are the largest
@@ -123,8 +124,14 @@ class Blame:
 
     @property
     def algorithm_differs(self) -> bool:
-        """Whether exact arithmetic is further from the reference than the tolerance: rounding is not the cause."""
-        return any((item.exact_to_reference or 0.0) > self.tolerance for item in self.outputs)
+        """Whether exact arithmetic is beyond the tolerance of the reference, and at least half as far off as the run.
+
+        Then rounding is not the cause. A reference may be rounded itself.
+        """
+        return any(
+            (item.exact_to_reference or 0.0) > max(self.tolerance, (item.to_reference or 0.0) / 2)
+            for item in self.outputs
+        )
 
     @property
     def headline(self) -> str:
@@ -207,8 +214,10 @@ def prevailing_dtype(program: Program) -> DType:
 
 
 def default_tolerance(dtype: DType) -> float:
-    """Return what an instruction may introduce where `dtype` prevails: that of `nki_lab.testing`."""
-    return float(GROWTH.get(dtype, _OTHERS) * unit_roundoff(dtype))
+    """Return what an instruction may introduce where `dtype` prevails: the tolerance of `nki_lab.testing`, and at least
+    four roundings.
+    """
+    return float(max(GROWTH.get(dtype, 0), _LEAST) * unit_roundoff(dtype))
 
 
 def unit_roundoff(dtype: DType) -> float:

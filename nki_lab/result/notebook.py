@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from nki_lab import widgets
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 _MORE: Final = "run.view() opens the visualizer, run.to_html(path) writes it as a page."
 
 
-def bundle(recording: Recording, limit: int, fault: int, view: Callable[[], Visualizer]) -> dict[str, object]:
+def bundle(
+    recording: Recording, limit: int, fault: int, view: Callable[[], Visualizer], values: Sequence[bytes] = ()
+) -> dict[str, object]:
     """Return the MIME bundle of a run: text, a picture, a card of HTML with both, and what the visualizer draws.
 
     That is the run itself where it takes at most `limit` bytes, else the widget that `view` gives, fed by the kernel.
+    `values` are messages of pinned tiles.
     """
     png = picture.png(recording)
     outputs: dict[str, object] = {"text/plain": brief(recording), "image/png": png}
-    saved = widgets.pinned(recording, limit, fault=fault)
+    saved = widgets.pinned(recording, limit, fault=fault, values=values)
     note = _MORE
     if saved is not None:
         outputs[widgets.MIME] = saved

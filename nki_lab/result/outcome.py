@@ -22,15 +22,19 @@ from nki_lab.result.nonfinite import described as described_nonfinite
 from nki_lab.result.recorded import Recorded
 from nki_lab.result.tensors import Tensors
 from nki_lab.session.arrays import Array
-from nki_lab.session.tiles import checked_outputs
+from nki_lab.session.tiles import checked_outputs, tiles_of
 from nki_lab.session.timeline import Summary, summarise
 from nki_lab.testing import assert_close, plain_array
+from nki_lab.wire import compact
+from nki_lab.wire.values import FEW_CELLS, ValuesAsked, encode_values
 
 _MOST_BLAMED: Final = 20_000
 """Instructions up to which a failed check looks for the cause."""
 _SECONDS: Final = 3.0
 """Seconds that the search for a cause may take."""
-_CAUSE: Final = "\n  cause: "
+
+PINNED_BYTES: Final = 512 * 1024
+"""Bytes that the pictures of pinned tiles may take, in the zlib format."""
 
 
 class Run(Recorded):
@@ -56,6 +60,7 @@ class Run(Recorded):
         self._fault = execution.fault
         self._values = execution.values
         self._references: Mapping[int, Array] = {}
+        self._pins: tuple[bytes, ...] = ()
 
     @cached_property
     def summary(self) -> Summary:
@@ -135,13 +140,48 @@ class Run(Recorded):
             )
         return values
 
+    def pin(self, name: object, *, step: int | None = None) -> Run:
+        """Keep a picture of a tensor's values, at the end of the run or after a `step`; return this run.
+
+        Notebooks and pages that are written from now on show it where there is no kernel to ask: a heat map of at most
+        16,384 cells, with counts and a histogram. `name` is as for `tile`. NKI028 where there are no values, or all
+        pictures of the run would take more than 512 KiB.
+        """
+        values = self._computed()
+        buffer = self._tensors.find(name, step)
+        number = getattr(getattr(buffer, "_buffer", getattr(buffer, "buffer", buffer)), "id", -1)
+        count = len(self._tensors.program)
+        at = count - 1 if step is None else step
+        content = tiles_of(values).content(at, number, after=True)
+        if content is None:
+            raise coded_error(
+                "NKI028", f"the values of {name!r} are not known", limit="values are known up to the fault of a run"
+            )
+        picture = encode_values(ValuesAsked(request=0, step=at, buffer=number), content, most_cells=FEW_CELLS)
+        size = sum(len(compact(item)) for item in (*self._pins, picture))
+        if size > PINNED_BYTES:
+            raise coded_error(
+                "NKI028",
+                f"the pinned tiles of {self.name} take {size:,} bytes",
+                limit=f"pictures of at most {PINNED_BYTES:,} bytes",
+                help="pin fewer tiles",
+            )
+        self._pins = (*self._pins, picture)
+        return self
+
+    @property
+    def pins(self) -> tuple[bytes, ...]:
+        """The pictures of pinned tiles, as messages."""
+        return self._pins
+
     def blame(self, tolerance: float | None = None, *, against: object = None, seconds: float = math.inf) -> Blame:
         """Find the first instruction that introduces a relative error of more than `tolerance`.
 
         The program is executed again in float64 beside its own arithmetic. An error is *introduced* by an instruction
         where it computes something else than float64 does from the same inputs, rounded to its operands' dtypes; what
         its inputs lack in precision is *inherited*. An element's error is relative to its size and the scale of its
-        row. The default tolerance is that of `nki_lab.testing` for the coarsest dtype among arguments and results.
+        row. The default tolerance is that of `nki_lab.testing`, at least four roundings, for the coarsest dtype among
+        arguments and results.
 
         `against` is a reference for the results, as for `check`. After about `seconds` the search ends. NKI028 where
         the run has no values, or the float64 ones take more than `replay_bytes`.
@@ -194,9 +234,8 @@ class Run(Recorded):
                 assert_close(actual, want, rtol=rtol, atol=atol)
             except AssertionError as error:
                 cause = self.cause(expected)
-                raise AssertionError(
-                    f"output {number} of {self.name}: {error}{_CAUSE if cause else ''}{cause}"
-                ) from None
+                parts = [f"output {number} of {self.name}: {error}", *([f"  cause: {cause}"] if cause else [])]
+                raise AssertionError("\n".join(parts)) from None
         return self
 
     def expected(self, reference: object) -> list[Any]:

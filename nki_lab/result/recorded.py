@@ -59,7 +59,8 @@ class Recorded:
         """Write a report as one HTML file that needs no network: timeline, memory, costly lines, findings."""
         from nki_lab.export import html
 
-        return self._written(path, html.write)
+        html.write(self.recording, path, self.pins)
+        return Path(path)
 
     def to_explorer(self, path: str | os.PathLike[str]) -> Path:
         """Write the tables of a Neuron Explorer profile into a folder, in place of an earlier profile.
@@ -90,6 +91,11 @@ class Recorded:
 
         tiles = tiles_of(self.values, self._checked, self._growth)
         return widgets.view(self.recording, fault=self.fault, step=-1 if step is None else step, tiles=tiles)
+
+    @property
+    def pins(self) -> tuple[bytes, ...]:
+        """The pictures of tiles that notebooks and pages keep, as messages; see `Run.pin`."""
+        return ()
 
     def _growth(self) -> ErrorGrowth:
         """Return how the errors of the run grow from step to step."""
@@ -123,7 +129,7 @@ class Recorded:
             return {"text/plain": str(self)}
         limit = notebook_bytes()
         try:
-            return bundle(self.recording, limit, self.fault, self.view)
+            return bundle(self.recording, limit, self.fault, self.view, self.pins)
         except NkiError as error:  # a saved recording that is damaged: the notebook goes on
             return {"text/plain": f"{self.name} cannot be shown\n\n{error}"}
 

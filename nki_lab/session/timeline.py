@@ -381,7 +381,7 @@ def _arrangement(variant: Variant) -> str:
         return "transposed"
     if "moving" in instruction.history:
         return "product"
-    return "in place" if instruction.elementwise else "unknown"
+    return "in place" if instruction.elementwise else "undeclared"
 
 
 def _detail(variant: Variant) -> str:

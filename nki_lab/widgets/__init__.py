@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import importlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.diagnostic import diagnose, error_of
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from nki_lab.widgets.visualizer import Visualizer
 
 MIME: Final = "application/vnd.nki-lab.run+json"
-"""The data for the JupyterLab extension: {"version": of the message, "message": base64 of it in the zlib format}."""
+"""The data for the JupyterLab extension: {"version": of the message, "message": base64 of it in the zlib format}. The
+messages of pinned tiles are in "values", in the same form."""
 
 _LEAST: Final = 4  # compressed bytes of a row; a run that cannot fit is not encoded to find out
 
@@ -40,12 +42,20 @@ def view(recording: Recording, *, fault: int = -1, step: int = -1, tiles: TileSo
     return made
 
 
-def pinned(recording: Recording, limit: int, *, fault: int = -1) -> dict[str, object] | None:
-    """The run as a notebook keeps it, under `MIME`; None where that would be more than `limit` bytes."""
+def pinned(
+    recording: Recording, limit: int, *, fault: int = -1, values: Sequence[bytes] = ()
+) -> dict[str, object] | None:
+    """The run as a notebook keeps it, under `MIME`; None where that would be more than `limit` bytes.
+
+    `values` are messages of tiles; they have a limit of their own, that of `Run.pin`.
+    """
     if len(recording) * _LEAST > limit:
         return None
     message = base64.b64encode(compact(encode(recording, fault=fault))).decode("ascii")
-    return None if len(message) > limit else {"version": VERSION, "message": message}
+    if len(message) > limit:
+        return None
+    kept = {"values": [base64.b64encode(compact(item)).decode("ascii") for item in values]} if values else {}
+    return {"version": VERSION, "message": message, **kept}
 
 
 __all__ = ["MIME", "pinned", "view"]

@@ -12,7 +12,7 @@ from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.wire import overview, rows
 from nki_lab.wire.header_types import Header
 from nki_lab.wire.message import VERSION, Delta, compact, message
-from nki_lab.wire.overview import LIFETIMES, Names, header, sums, tables
+from nki_lab.wire.overview import LIFETIMES, USAGE, Names, header, sums, tables
 from nki_lab.wire.rows import Steps, Tables
 
 STATIC: Final = Path(__file__).parents[1] / "widgets" / "static"
@@ -36,7 +36,7 @@ BUCKETS: Final = 2048
 MANY_BUCKETS: Final = 16384
 """The same where rows are loaded a range at a time and what lies between a screen and a range is drawn from sums."""
 
-TABLES: Final = {**rows.TABLES, **overview.TABLES, "lifetimes": LIFETIMES}
+TABLES: Final = {**rows.TABLES, **overview.TABLES, "lifetimes": LIFETIMES, "usage": USAGE}
 """Columns of the tables of messages; sums of lanes (`zoom`) apart."""
 
 

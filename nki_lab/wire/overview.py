@@ -21,16 +21,29 @@ TABLES: Final = {
     "views": ("buffer", "pattern", "offset", "indirect", "index"),
     "patterns": ("dtype", "dim", "rank"),
     "dims": ("size", "step"),
-    "buffers": ("name", "space", "kind", "pattern", "partition", "partitions", "byte", "partition_bytes", "site"),
+    "buffers": (
+        "name",
+        "space",
+        "kind",
+        "pattern",
+        "partition",
+        "partitions",
+        "byte",
+        "partition_bytes",
+        "site",
+        "core",
+    ),
     "sites": ("source", "line", "column", "end_line", "end_column", "function"),
     "iterations": ("parent", "loop", "value", "site"),
-    "usage": ("time", "sbuf", "psum"),
     "ops": (
         "name", "detail", "work_unit", "operands", "arrangement", "stationary", "moving", "mode", "descriptors",
         "descriptor_bytes", "engines", "cadence", "making",
     ),
 }  # fmt: skip
 """Tables that go out as they are, with these columns."""
+
+USAGE: Final = ("time", "core", "sbuf", "psum")
+"""The columns of the table `usage` in a message: those recorded, for each core."""
 
 LIFETIMES: Final = ("buffer", "start", "end", "first", "last", "written", "writer", "iteration")
 """The columns of the table `lifetimes` in a message: those recorded, and `in_steps` in place of rows."""
@@ -190,6 +203,7 @@ def tables(steps: Steps, names: Names) -> Tables:
     out["buffers"]["name"] = names.of_buffers
     recorded, found = recording.table("lifetimes"), in_steps(recording.table, steps.step_of)
     out["lifetimes"] = {name: found[name] if name in found else whole(recorded[name]) for name in LIFETIMES}
+    out["usage"] = dict(recording.usage_by_core())
     return out
 
 

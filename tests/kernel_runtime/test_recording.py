@@ -230,20 +230,24 @@ def test_lifetimes_span_all_accesses_of_a_buffer(given_tables: Tables) -> None:
 def test_usage_is_that_of_the_fullest_partition(given_tables: Tables) -> None:
     recording = Recording(given_tables)
     life, buffers = recording.table("lifetimes"), recording.table("buffers")
-    usage = recording.table("usage")
+    usage, by_core = recording.table("usage"), recording.usage_by_core()
     for place in range(len(usage)):
         time = int(usage["time"][place])
         for space in ("sbuf", "psum"):
-            fill = np.zeros(256, np.int64)
+            fill = np.zeros((2, 256), np.int64)
             for one in range(len(life)):
                 buffer = int(life["buffer"][one])
                 partition = max(0, int(buffers["partition"][buffer]))
                 here = SPACES[int(buffers["space"][buffer])] == space
                 if here and int(life["start"][one]) <= time < int(life["end"][one]):
-                    fill[partition : partition + int(buffers["partitions"][buffer])] += int(
-                        buffers["partition_bytes"][buffer]
+                    fill[int(buffers["core"][buffer]), partition : partition + int(buffers["partitions"][buffer])] += (
+                        int(buffers["partition_bytes"][buffer])
                     )
             assert int(usage[space][place]) == fill.max()
+            for core in range(2):
+                until = by_core["time"][by_core["core"] == core].searchsorted(time, "right")
+                values = by_core[space][by_core["core"] == core]
+                assert (int(values[until - 1]) if until else 0) == fill[core].max()
 
 
 @given(drawn())

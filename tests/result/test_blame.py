@@ -16,7 +16,9 @@ import pytest
 import nki_lab
 from nki_lab.diagnostic import NkiError
 from nki_lab.result import Run
+from nki_lab.result.blame import default_tolerance, prevailing_dtype
 from nki_lab.result.tensors import Instruction
+from nki_lab.testing import tolerance
 from tests.result.precision_kernels import SUBJECTS, Subject, gather, matmul_by_k
 
 NAMED = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
@@ -132,6 +134,17 @@ def test_a_reference_that_exact_arithmetic_misses_is_no_matter_of_rounding() -> 
     assert "rounding: tensor_tensor" in str(bad)
 
 
+def test_a_reference_that_is_rounded_itself_leaves_the_blame_with_the_run() -> None:
+    item = subject("softmax, exp in bfloat16")
+    run = run_of(item, item.coarse)
+    exact = run.values.shadow(len(run.program), run.program.outputs[0])
+    assert exact is not None
+    coarse = exact * (1 + 2e-5 * np.sin(np.arange(exact.size)).reshape(exact.shape))
+    blame = run.blame(against=coarse)
+    assert blame.outputs[0].exact_to_reference > blame.tolerance
+    assert not blame.algorithm_differs
+
+
 def test_a_failed_check_names_the_cause() -> None:
     item = subject("sum in bfloat16")
     run = run_of(item, item.coarse)
@@ -179,7 +192,7 @@ def test_where_exact_values_begin_again_is_said() -> None:
 def test_runs_without_values_say_why() -> None:
     profile = nki_lab.profile(compares, nki_lab.spec((128, 64), "float32"), target="trn2")
     for ask in (profile.blame, profile.first_nonfinite, lambda: profile.tile("x")):
-        with pytest.raises(NkiError, match="NKI028.*profile"):
+        with pytest.raises(NkiError, match=r"NKI028.*profile"):
             ask()
     x = np.ones((128, 64), np.float32)
     small = nki_lab.run(compares, x, target="trn2", replay_bytes=x.nbytes)
@@ -198,3 +211,87 @@ def test_a_kernel_that_failed_is_blamed_up_to_its_fault() -> None:
     assert not blame
     assert not blame.complete
     assert run.first_nonfinite() is None
+
+
+# -- memory and dtypes that several tensors share ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["matmul, fp8 in bfloat16", "causal attention, scores in fp8", "sum in bfloat16"])
+def test_tensors_at_their_addresses_are_blamed_alike(name: str) -> None:
+    item = subject(name)
+    arguments = item.arguments(np.random.default_rng(3))
+    virtual = run_of(item, item.coarse).blame()
+    physical = nki_lab.run(item.kernel, *arguments, item.coarse, target="trn2", memory="physical").blame()
+    assert physical.instruction == virtual.instruction
+    np.testing.assert_allclose(physical.total, virtual.total, rtol=0.05, atol=1e-6)
+    assert not nki_lab.run(item.kernel, *arguments, item.fine, target="trn2", memory="physical").blame()
+
+
+@nki.jit
+def through_another_tensor(x):
+    """Rounds in one tensor, and reads the bytes through another one at the same address."""
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    first = nl.ndarray(x.shape, nl.float32, address=(0, 0))
+    nisa.dma_copy(dst=first, src=x)
+    nisa.tensor_scalar(dst=first, data=first, op0=nl.multiply, operand0=1 / 3)
+    second = nl.ndarray(x.shape, nl.float32, address=(0, 0))
+    nisa.tensor_scalar(dst=second, data=second, op0=nl.add, operand0=1.0)
+    nisa.dma_copy(dst=out, src=second)
+    return out
+
+
+@nki.jit
+def through_bits(x):
+    """Clears the lower half of each number, as a conversion to bfloat16 that does not round would."""
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    data = nl.load(x)
+    nisa.tensor_scalar(dst=data, data=data, op0=nl.multiply, operand0=1 / 3)
+    bits = data.view(nl.int32)
+    nisa.tensor_scalar(dst=bits, data=bits, op0=nl.bitwise_and, operand0=-65536)
+    nisa.tensor_scalar(dst=data, data=data, op0=nl.add, operand0=1.0)
+    nl.store(out, data)
+    return out
+
+
+@pytest.mark.parametrize("kernel", [through_another_tensor, through_bits])
+def test_bytes_that_come_another_way_are_exact_as_they_are(kernel: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((128, 32)).astype(np.float32)
+    run = nki_lab.run(kernel, x, target="trn2")
+    exact = run.values.shadow(len(run.program), run.program.outputs[0])
+    third = x * np.float32(1 / 3)
+    if kernel is through_bits:
+        third = (third.view(np.int32) & -65536).view(np.float32)
+    assert np.array_equal(exact, third.astype(np.float64) + 1)
+    assert not run.blame()
+
+
+def test_a_rank_is_blamed_on_its_own() -> None:
+    item = subject("chain, a link in float16")
+    arguments = (*item.arguments(np.random.default_rng(3)), item.coarse)
+    for run in nki_lab.run_ranks(item.kernel, [arguments, arguments], target="trn2"):
+        assert "# planted" in source_line(run.blame().instruction)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output", "prevailing"),
+    [
+        (("float32",), "float32", "float32"),
+        (("float32", "bfloat16"), "float32", "bfloat16"),
+        (("float32", "int32"), "float16", "float16"),
+        (("float8_e4m3", "float32"), "bfloat16", "float8_e4m3"),
+        (("int32",), "int32", "float32"),
+    ],
+)
+def test_the_coarsest_dtype_that_comes_or_goes_prevails(inputs: Any, output: str, prevailing: str) -> None:
+    @nki.jit
+    def moves(*tensors):
+        out = nl.ndarray((128, 8), getattr(nl, output), buffer=nl.shared_hbm)
+        for tensor in tensors:
+            nisa.dma_copy(dst=out, src=nl.load(tensor))
+        return out
+
+    specs = [nki_lab.spec((128, 8), dtype) for dtype in inputs]
+    program = nki_lab.compile(moves, *specs, target="trn2")
+    kind = prevailing_dtype(program)
+    assert kind.name == prevailing
+    assert default_tolerance(kind) >= max(tolerance(kind), 4 * 2.0 ** -(kind.mantissa_bits + 1))

@@ -135,12 +135,22 @@ def test_memory(page: Read, recording: Recording) -> None:
         if number in life:
             for name in ("start", "end"):
                 assert buffer["lifetime"][name] == int(recording.table("lifetimes")[name][life[number]])
-    times = usage["time"][:].tolist()
-    for space, found in zip(("sbuf", "psum"), told["usage"], strict=True):
-        value = dict(zip(found[::2], found[1::2], strict=True))
-        for time, expected in zip(times, usage[space][:].tolist(), strict=True):
-            if time < max(recording.makespan, 1):
-                assert value[time] == expected
+        assert buffer["core"] == int(table["core"][number])
+    times = [time for time in usage["time"][:].tolist() if time < max(recording.makespan, 1)]
+    for space in range(2):
+        name, values = ("sbuf", "psum")[space], [_steps(found[space], times) for found in told["usage"]]
+        assert np.max(values, axis=0).tolist() == usage[name][: len(times)].tolist()
+        peak = told["peaks"][space]
+        if len(usage):
+            assert peak["bytes"] == usage.limits(name)[1]
+        if peak is not None and peak["time"] < max(recording.makespan, 1):
+            found = told["usage"][told["cores"].index(peak["core"])][space]
+            assert _steps(found, [peak["time"]]) == [peak["bytes"]]
+
+
+def _steps(pairs: list[float], times: list[int]) -> list[float]:
+    """The values at some times of a curve in steps."""
+    return [pairs[2 * (np.searchsorted(pairs[::2], time, "right") - 1) + 1] for time in times]
 
 
 @few

@@ -27,7 +27,7 @@ export type Hue = (typeof HUES)[number];
 export const INDIRECTIONS = ['none', 'scalar', 'vector', 'gather'] as const;
 export type Indirection = (typeof INDIRECTIONS)[number];
 
-export const ARRANGEMENTS = ['unknown', 'in order', 'transposed', 'product', 'in place'] as const;
+export const ARRANGEMENTS = ['undeclared', 'in order', 'transposed', 'product', 'in place'] as const;
 export type Arrangement = (typeof ARRANGEMENTS)[number];
 
 export const DESCRIPTOR_MODES = ['none', 'static', 'hardware', 'software'] as const;
@@ -310,10 +310,9 @@ export const TABLES = {
   views: ['buffer', 'pattern', 'offset', 'indirect', 'index'],
   patterns: ['dtype', 'dim', 'rank'],
   dims: ['size', 'step'],
-  buffers: ['name', 'space', 'kind', 'pattern', 'partition', 'partitions', 'byte', 'partition_bytes', 'site'],
+  buffers: ['name', 'space', 'kind', 'pattern', 'partition', 'partitions', 'byte', 'partition_bytes', 'site', 'core'],
   sites: ['source', 'line', 'column', 'end_line', 'end_column', 'function'],
   iterations: ['parent', 'loop', 'value', 'site'],
-  usage: ['time', 'sbuf', 'psum'],
   ops: [
     'name',
     'detail',
@@ -330,6 +329,7 @@ export const TABLES = {
     'making',
   ],
   lifetimes: ['buffer', 'start', 'end', 'first', 'last', 'written', 'writer', 'iteration'],
+  usage: ['time', 'core', 'sbuf', 'psum'],
 } as const;
 
 /**

@@ -1,14 +1,15 @@
 /** Allocations with their names and lifetimes, and memory in use over time. */
 
 import { BUFFER_KINDS, MEMORY_OF, SPACES, TABLES } from '../_generated/schema';
-import type { Buffer, Lifetime, TileView } from '../types';
+import type { Buffer, Lifetime, OnChip, Peak, TileView } from '../types';
 import type { Message, Numbers } from '../wire';
-import { lower, upper } from './search';
+import { blockMaxima, BLOCK } from './maxima';
+import { upper } from './search';
+import { MemoryUse } from './memory_use';
 
-const BLOCK = 64; // lifetimes, or changes of use, of which one extreme is kept
 const NEVER = -1;
 /** Columns that messages of earlier versions do not have. */
-const LATER: ReadonlySet<string> = new Set(['views.index']);
+const LATER: ReadonlySet<string> = new Set(['views.index', 'buffers.core']);
 
 interface Iteration {
   readonly loop: string;
@@ -19,23 +20,25 @@ interface Iteration {
 export class Memory {
   private readonly tables: ReadonlyMap<string, Numbers>;
   private made: readonly Buffer[] | null = null;
-  private readonly living_: Record<'sbuf' | 'psum', Living | null> = { sbuf: null, psum: null };
-  private readonly maxima: Record<'sbuf' | 'psum', Float64Array>;
+  private readonly livingOf = new Map<string, Living>();
+  private readonly use: MemoryUse;
 
   constructor(
     message: Message,
     private readonly names: readonly string[],
+    /** The core of each lane. */
+    private readonly laneCores: readonly number[],
     private readonly iterationsOf: (iteration: number) => readonly Iteration[],
   ) {
     const tables = new Map<string, Numbers>();
-    for (const table of ['views', 'patterns', 'dims', 'buffers', 'lifetimes', 'usage'] as const)
+    for (const table of ['views', 'patterns', 'dims', 'buffers', 'lifetimes'] as const)
       for (const column of TABLES[table]) {
         // Notebooks keep messages of earlier versions, which lack some.
         if (message.has(table, column)) tables.set(`${table}.${column}`, message.column(table, column));
         else if (!LATER.has(`${table}.${column}`)) message.column(table, column);
       }
     this.tables = tables;
-    this.maxima = { sbuf: blockMaxima(this.column('usage.sbuf')), psum: blockMaxima(this.column('usage.psum')) };
+    this.use = new MemoryUse(message, laneCores);
   }
 
   private column(name: string): Numbers {
@@ -86,10 +89,17 @@ export class Memory {
     ]);
   }
 
+  /** The cores whose use of memory is known. */
+  get cores(): readonly number[] {
+    return this.use.cores;
+  }
+
   private build(): Buffer[] {
     const count = this.column('buffers.name').length;
     const lifetimes = this.lifetimes(count);
     const labels = this.labels(count);
+    const cores = this.tables.get('buffers.core');
+    const [onlyCore] = this.laneCores;
     return Array.from({ length: count }, (_, id) => {
       const pattern = this.value('buffers.pattern', id);
       return {
@@ -104,6 +114,8 @@ export class Memory {
         byte: this.value('buffers.byte', id),
         partitionBytes: this.value('buffers.partition_bytes', id),
         site: this.value('buffers.site', id),
+        // Without the column: the core that writes it.
+        core: cores?.[id] ?? this.laneCores[lifetimes[id]?.writer ?? NEVER] ?? onlyCore ?? 0,
         lifetime: lifetimes[id] ?? null,
       };
     });
@@ -157,34 +169,23 @@ export class Memory {
     return out;
   }
 
-  /** Buffers of a memory that have an address and are in use somewhere in [from, to]. */
-  living(space: 'sbuf' | 'psum', from: number, to: number): readonly Buffer[] {
-    const living = (this.living_[space] ??= new Living(this.buffers.filter(buffer => buffer.space === space)));
+  /** Buffers of a core's memory that have an address and are in use somewhere in [from, to]. */
+  living(space: OnChip, core: number, from: number, to: number): readonly Buffer[] {
+    const key = `${space} ${core}`;
+    let living = this.livingOf.get(key);
+    if (living === undefined) {
+      const mine = this.buffers.filter(buffer => buffer.space === space && buffer.core === core);
+      this.livingOf.set(key, (living = new Living(mine)));
+    }
     return living.between(from, to);
   }
 
-  /** Pairs of time and bytes in the fullest partition, from `from` on: each change, or the largest value of each of
-   * `count` stretches where there are more changes than that. */
-  usage(space: 'sbuf' | 'psum', from: number, to: number, count: number): Float64Array {
-    const time = this.column('usage.time');
-    const bytes = this.column(`usage.${space}`);
-    const first = upper(time, time.length, from) - 1;
-    const last = lower(time, time.length, to);
-    const out: number[] = [from, first < 0 ? 0 : bytes[first]];
-    if (last - first <= count) {
-      for (let i = first + 1; i < last; i++) out.push(time[i], bytes[i]);
-      return Float64Array.from(out);
-    }
-    out.length = 0;
-    let place = first;
-    for (let bucket = 0; bucket < count; bucket++) {
-      const until = lower(time, time.length, from + ((to - from) * (bucket + 1)) / count);
-      const begin = from + ((to - from) * bucket) / count;
-      const most = largest(bytes, this.maxima[space], Math.max(place, 0), Math.max(until, place + 1));
-      if (out.length === 0 || out[out.length - 1] !== most) out.push(begin, most);
-      place = until - 1;
-    }
-    return Float64Array.from(out);
+  usage(space: OnChip, core: number, from: number, to: number, count: number): Float64Array {
+    return this.use.between(space, core, from, to, count);
+  }
+
+  peak(space: OnChip, core?: number): Peak | null {
+    return this.use.peak(space, core);
   }
 }
 
@@ -218,31 +219,11 @@ class Living {
 
 /** An index for each iteration, of the loops whose values differ; numbers from 0 where those are not enough. */
 export function tellApart(iterations: readonly (readonly Iteration[])[]): string[] {
-  const depth = Math.max(...iterations.map(iteration => iteration.length));
+  // Not by spreading: a call takes no hundred thousand arguments.
+  const depth = iterations.reduce((most, iteration) => Math.max(most, iteration.length), 0);
   const chosen: number[] = [];
   for (let level = 0; level < depth; level++)
     if (iterations.some(iteration => iteration[level]?.value !== iterations[0][level]?.value)) chosen.push(level);
   const indices = iterations.map(iteration => chosen.map(level => iteration[level]?.value ?? '–').join(', '));
   return new Set(indices).size === iterations.length ? indices : iterations.map((_, number) => String(number));
-}
-
-function blockMaxima(values: Numbers): Float64Array {
-  const out = new Float64Array(Math.ceil(values.length / BLOCK)).fill(-Infinity);
-  for (let i = 0; i < values.length; i++) {
-    const block = Math.floor(i / BLOCK);
-    if (values[i] > out[block]) out[block] = values[i]!;
-  }
-  return out;
-}
-
-/** The largest of the values from place `low` to before `high`. */
-function largest(values: Numbers, blocks: Float64Array, low: number, high: number): number {
-  let most = 0;
-  for (let i = low; i < high; i++) {
-    if (i % BLOCK === 0 && i + BLOCK <= high) {
-      most = Math.max(most, blocks[i / BLOCK]);
-      i += BLOCK - 1;
-    } else most = Math.max(most, values[i]);
-  }
-  return most;
 }

@@ -8,7 +8,7 @@ const COLUMNS = [
 ] as const; // prettier-ignore
 type Column = (typeof COLUMNS)[number];
 
-const UNKNOWN: Treatment = { operands: [], arrangement: 'unknown', stationary: -1, moving: -1, transfer: null };
+const UNKNOWN: Treatment = { operands: [], arrangement: 'undeclared', stationary: -1, moving: -1, transfer: null };
 
 export class Treatments {
   private readonly columns: Readonly<Record<Column, Numbers>> | null;
@@ -39,7 +39,7 @@ export class Treatments {
     const operands = this.names[columns.operands[op]] ?? '';
     return {
       operands: operands === '' ? [] : operands.split(' '),
-      arrangement: ARRANGEMENTS[columns.arrangement[op]] ?? 'unknown',
+      arrangement: ARRANGEMENTS[columns.arrangement[op]] ?? 'undeclared',
       stationary: columns.stationary[op],
       moving: columns.moving[op],
       transfer: columns.descriptors[op] > 0 ? transfer(columns, op, this.making?.[op] ?? 0) : null,

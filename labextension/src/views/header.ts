@@ -236,14 +236,16 @@ function figures(run: Run): readonly Figure[] {
   const moved = words.figure(run, 'dma_bytes');
   if (moved !== null) out.push({ name: 'Moved', value: format.bytes(moved), title: 'Bytes that DMA moves' });
   for (const space of ['sbuf', 'psum'] as const) {
-    const peak = words.figure(run, `${space}_peak_bytes_per_partition`);
+    const peak = run.peak(space);
     const capacity = run.capacity[space];
     if (peak === null) continue;
+    const core = run.cores.length > 1 ? `, core ${peak.core}` : '';
+    const over = capacity > 0 && peak.bytes > capacity;
     out.push({
-      name: `${MEMORY_LABELS[space]} peak`,
-      value: capacity ? format.bytesOf(peak, capacity) : format.bytes(peak),
-      title: capacity && peak > capacity ? 'per partition, over capacity' : 'per partition',
-      over: capacity > 0 && peak > capacity,
+      name: `${MEMORY_LABELS[space]} peak${core}`,
+      value: capacity ? format.bytesOf(peak.bytes, capacity) : format.bytes(peak.bytes),
+      title: `${words.livePeak(run, peak)}${over ? '; over capacity' : ''}`,
+      over,
     });
   }
   const mbu = words.figure(run, 'mbu');

@@ -263,9 +263,10 @@ function bytesPart(run: Run): HTMLElement {
 
 /** The peak within the capacity, or beyond it. */
 function memoryBar(run: Run, space: 'sbuf' | 'psum'): HTMLElement | null {
-  const peak = words.figure(run, `${space}_peak_bytes_per_partition`);
+  const found = run.peak(space);
   const capacity = run.capacity[space];
-  if (peak === null) return null;
+  if (found === null) return null;
+  const peak = found.bytes;
   const over = capacity > 0 && peak > capacity;
   const scale = Math.max(peak, capacity, 1);
   const bar = el(
@@ -289,13 +290,17 @@ function memoryBar(run: Run, space: 'sbuf' | 'psum'): HTMLElement | null {
       : 'at the peak';
   return el(
     'div',
-    { class: 'nki-memory-peak' },
+    { class: 'nki-memory-peak', title: words.livePeak(run, found) },
     el(
       'div',
       { class: 'nki-peak-text' },
       el('b', {}, MEMORY_LABELS[space]),
       el('span', { class: over ? 'nki-over' : '' }, text),
-      el('span', { class: 'nki-quiet' }, `per partition, ${about}`),
+      el(
+        'span',
+        { class: 'nki-quiet' },
+        `live per partition, ${about}${run.cores.length > 1 ? `, core ${found.core}` : ''}`,
+      ),
     ),
     bar,
   );

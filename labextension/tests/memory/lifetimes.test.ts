@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
-import { reachOf } from '../../src/views/memory/chart';
 import type { Chart, ChartInput } from '../../src/views/memory/lifetimes';
-import { around, layoutLifetimes } from '../../src/views/memory/lifetimes';
+import { layoutLifetimes } from '../../src/views/memory/lifetimes';
+import { finished } from '../../src/views/memory/layer';
 import { MEASURE, occupied, scattered } from './tiles';
 import type { TileGiven } from './tiles';
 
@@ -11,11 +11,11 @@ const AREA = { x: 0, y: 0, width: 1000, height: 192 };
 function chart(tiles: readonly TileGiven[], more: Partial<ChartInput> = {}): Chart {
   const sbuf = occupied(tiles);
   const window = more.window ?? { from: 0, to: 1000 };
-  return layoutLifetimes({
+  const made = layoutLifetimes({
     tiles: sbuf.between(window.from, window.to),
     window,
     partitions: undefined,
-    shown: 192 * 1024,
+    bytes: { from: 0, to: 192 * 1024 },
     area: AREA,
     measure: MEASURE,
     deadWords: time => `dead ${time}`,
@@ -24,6 +24,7 @@ function chart(tiles: readonly TileGiven[], more: Partial<ChartInput> = {}): Cha
     start: buffer => sbuf.of(buffer)?.start ?? Infinity,
     ...more,
   });
+  return finished(made);
 }
 
 describe('lifetimes', () => {
@@ -36,7 +37,7 @@ describe('lifetimes', () => {
   test('are of one class of partitions', () => {
     const low = { top: 0, partitions: 32, start: 0, end: 500 };
     const tiles = [low, { ...low, top: 32, byte: 9999 }];
-    const found = chart(tiles, { partitions: { letter: 'B', from: 32, to: 64 } });
+    const found = chart(tiles, { partitions: { from: 32, to: 64 } });
     expect(found.bars.map(bar => bar.tile.buffer.id)).toEqual([1]);
   });
 
@@ -50,7 +51,11 @@ describe('lifetimes', () => {
   test('lose no tile, whatever their sizes', () => {
     for (let seed = 1; seed < 20; seed++) {
       const tiles = scattered(200, seed);
-      const { bars, blocks } = chart(tiles, { shown: 8 * 1024, window: { from: 0, to: 1e5 }, makespan: 1e5 });
+      const { bars, blocks } = chart(tiles, {
+        bytes: { from: 0, to: 8 * 1024 },
+        window: { from: 0, to: 1e5 },
+        makespan: 1e5,
+      });
       const placed = tiles.filter(tile => tile.byte !== -1).length;
       const drawn = bars.length + blocks.reduce((sum, block) => sum + block.count, 0);
       expect(drawn).toBe(placed);
@@ -64,17 +69,5 @@ describe('lifetimes', () => {
     ];
     expect(chart(tiles).early).toMatchObject([{ x: 400, by: 100 }]);
     expect(chart(tiles, { clobbered: false }).early).toEqual([]);
-  });
-});
-
-describe('the time shown', () => {
-  test('is a round time around the cursor', () => {
-    expect(around({ from: 25_000_000, to: 41_000_000 })).toBe(6_000_000);
-    expect(around({ from: 0, to: 100 })).toBe(40);
-  });
-
-  test('is kept in a picture of the whole run, or of some time around', () => {
-    expect(reachOf({ from: 100, to: 500 }, 600)).toEqual({ from: -200, to: 800 });
-    expect(reachOf({ from: 100, to: 200 }, 6000)).toEqual({ from: 0, to: 300 });
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { classesOf, classRange, lettersOf } from '../../src/views/memory/classes';
+import { classesOf, classRange } from '../../src/views/memory/classes';
+import { foldDead } from '../../src/views/memory/folds';
 import { placeLabel, shorten } from '../../src/views/memory/labels';
 import type { Box, MapInput } from '../../src/views/memory/map';
 import {
@@ -13,7 +14,8 @@ import {
   partitionTicks,
   usedRange,
 } from '../../src/views/memory/map';
-import { MEASURE, occupied, scattered, tileOf } from './tiles';
+import { limited, partOf, zoomTo } from '../../src/views/memory/ranges';
+import { MEASURE, occupied, scattered } from './tiles';
 import type { TileGiven } from './tiles';
 
 const AREA = { x: 50, y: 20, width: 1000, height: 256 };
@@ -23,8 +25,7 @@ function boxes(tiles: readonly TileGiven[], time: number, more: Partial<MapInput
   return layoutMap({
     tiles: occupied(tiles).at(time),
     time,
-    partitions: 128,
-    shown: 100 * KIB,
+    shown: { bytes: { from: 0, to: 100 * KIB }, rows: { from: 0, to: 128 } },
     area: AREA,
     share: () => 0.25,
     measure: MEASURE,
@@ -62,7 +63,9 @@ describe('the map', () => {
 
   test('keeps every box within the area for tiles of any place', () => {
     for (let seed = 1; seed < 20; seed++) {
-      for (const box of boxes(scattered(200, seed), 500, { shown: 4 * KIB })) {
+      for (const box of boxes(scattered(200, seed), 500, {
+        shown: { bytes: { from: 0, to: 4 * KIB }, rows: { from: 0, to: 128 } },
+      })) {
         expect(box.x).toBeGreaterThanOrEqual(AREA.x);
         expect(box.y).toBeGreaterThanOrEqual(AREA.y);
         expect(box.x + box.width).toBeLessThanOrEqual(AREA.x + AREA.width + 2);
@@ -107,7 +110,67 @@ describe('labels', () => {
   test('that are cut keep the index', () => {
     expect(shorten('weights[3]', 48, MEASURE)).toBe('weig…[3]');
     expect(shorten('weights', 36, MEASURE)).toBe('weigh…');
-    expect(shorten('w[12345678]', 36, MEASURE)).toBe('w[123…');
+    expect(shorten('total[2, 1]', 42, MEASURE)).toBe('…[2, 1]');
+    expect(shorten('w[12345678]', 36, MEASURE)).toBe('');
+  });
+});
+
+describe('dead tiles', () => {
+  const dead = (count: number, bytes: number): readonly TileGiven[] =>
+    Array.from({ length: count }, (_, at) => ({ byte: at * bytes, bytes, start: 0, end: 10 }));
+
+  test('that are narrow and beside each other fold into one outline with their number', () => {
+    const { boxes: kept, folds } = foldDead(boxes(dead(40, KIB), 50), new Set(), MEASURE);
+    expect(kept).toEqual([]);
+    expect(folds.length).toBe(1);
+    expect(folds[0]).toMatchObject({ x: 50, name: 'k', label: { text: '40 × k', second: 'dead' } });
+    expect(folds[0].boxes.length).toBe(40);
+  });
+
+  test('stand on their own where they are wide, chosen, or parted by what is alive', () => {
+    expect(foldDead(boxes(dead(3, 10 * KIB), 50), new Set(), MEASURE).folds).toEqual([]);
+    expect(foldDead(boxes(dead(3, KIB), 50), new Set([1]), MEASURE).boxes.map(box => box.tile.buffer.id)).toContain(1);
+    const live = { byte: 2 * KIB, bytes: KIB, start: 0, end: 90 };
+    const mixed = [...dead(2, KIB), live, ...[3, 4].map(at => ({ byte: at * KIB, bytes: KIB, start: 0, end: 10 }))];
+    const { boxes: kept, folds } = foldDead(boxes(mixed, 50), new Set(), MEASURE);
+    expect(folds.map(fold => fold.boxes.length)).toEqual([2, 2]);
+    expect(kept.map(box => box.phase)).toEqual(['live']);
+  });
+
+  test('are all there, folded or not, for tiles of any place', () => {
+    for (let seed = 1; seed < 20; seed++) {
+      const laid = boxes(scattered(300, seed), 500);
+      const { boxes: kept, folds } = foldDead(laid, new Set(), MEASURE);
+      const ids = [...kept, ...folds.flatMap(fold => fold.boxes)].map(box => box.tile.buffer.id).sort((a, b) => a - b);
+      expect(ids).toEqual(laid.map(box => box.tile.buffer.id).sort((a, b) => a - b));
+      expect(folds.every(fold => fold.boxes.every(box => box.phase === 'dead'))).toBe(true);
+    }
+  });
+});
+
+describe('a zoomed map', () => {
+  const zoomed = { bytes: { from: 10 * KIB, to: 20 * KIB }, rows: { from: 32, to: 64 } };
+
+  test('shows what lies in its ranges only, cut at its edges', () => {
+    const tiles = [0, 5, 15, 30].map(at => ({ byte: at * KIB, bytes: 10 * KIB, start: 0, end: 90 }));
+    const found = boxes(tiles, 1, { shown: zoomed });
+    expect(found.map(box => [box.tile.buffer.id, box.x, box.height])).toEqual([
+      [1, 50, 256],
+      [2, 550, 256],
+    ]);
+  });
+
+  test('never shows less than its least, nor what is not there', () => {
+    expect(limited({ from: 5, to: 6 }, 1000, 16)).toEqual({ from: 0, to: 16 });
+    expect(limited({ from: 990, to: 1100 }, 1000, 16)).toEqual({ from: 890, to: 1000 });
+    expect(limited(null, 1000, 16)).toEqual({ from: 0, to: 1000 });
+    expect(zoomTo({ from: -3, to: 1001 }, 1000)).toBeNull();
+    expect(partOf({ from: 100, to: 200 }, 0.75, 0.25)).toEqual({ from: 125, to: 175 });
+  });
+
+  test('names its own partitions and bytes', () => {
+    expect(partitionTicks(zoomed.rows, 200)).toEqual([32, 48, 63]);
+    expect(byteTicks(zoomed.bytes, 200).values.every(value => value >= 10 * KIB && value <= 20 * KIB)).toBe(true);
   });
 });
 
@@ -152,7 +215,7 @@ describe('axes', () => {
   });
 
   test('have ticks in one unit that do not touch', () => {
-    const ticks = byteTicks(192 * KIB, 400);
+    const ticks = byteTicks({ from: 0, to: 192 * KIB }, 400);
     expect([ticks.unit, ...ticks.values.map(value => ticks.label(value))]).toEqual([
       'KiB',
       '0',
@@ -163,9 +226,9 @@ describe('axes', () => {
       '160',
       '192',
     ]);
-    expect(byteTicks(80, 400).unit).toBe('B');
-    expect(partitionTicks(128, 200)).toEqual([0, 32, 64, 96, 127]);
-    expect(partitionTicks(128, 60)).toEqual([0, 64, 127]);
+    expect(byteTicks({ from: 0, to: 80 }, 400).unit).toBe('B');
+    expect(partitionTicks({ from: 0, to: 128 }, 200)).toEqual([0, 32, 64, 96, 127]);
+    expect(partitionTicks({ from: 0, to: 128 }, 60)).toEqual([0, 64, 127]);
   });
 });
 
@@ -175,12 +238,7 @@ describe('classes', () => {
   test('are stretches that every tile takes wholly or not at all', () => {
     const sbuf = occupied([tile(0, 128), tile(0, 32), tile(32, 32)]);
     const classes = classesOf(sbuf.tiles, 128);
-    expect(classes.map(one => [one.letter, classRange(one)])).toEqual([
-      ['A', 'partitions 0–31'],
-      ['B', 'partitions 32–63'],
-      ['C', 'partitions 64–127'],
-    ]);
-    expect([0, 1, 2].map(id => lettersOf(tileOf(sbuf, id), classes))).toEqual(['A B C', 'A', 'B']);
+    expect(classes.map(classRange)).toEqual(['partitions 0–31', 'partitions 32–63', 'partitions 64–127']);
   });
 
   test('leave out what no tile takes, and one partition is called so', () => {

@@ -16,7 +16,7 @@ const rowsOf = (...roles: readonly (readonly number[])[]): RowGiven[] =>
 
 function statesOf(rows: readonly RowGiven[], ...times: readonly number[]): BankState[] {
   const run = runWith([{ space: 'psum', start: 0, written: 100, end: 500 }], rows);
-  const tile = tileOf(occupancyOf(run, 'psum'), 0);
+  const tile = tileOf(occupancyOf(run, 'psum', 0), 0);
   const usage = createUsage(run);
   return times.map(time => usage.state(tile, time));
 }
@@ -64,7 +64,7 @@ describe('uses', () => {
 
   test('tell the written share, writes that are under way in part', () => {
     const run = runWith([{ start: 0, written: 215, end: 500 }], rowsOf([WRITE], [WRITE], [READ]));
-    const tile = tileOf(occupancyOf(run, 'sbuf'), 0);
+    const tile = tileOf(occupancyOf(run, 'sbuf', 0), 0);
     const usage = createUsage(run);
     expect(usage.written(tile, 15)).toBe(0.5);
     expect(usage.written(tile, 100 + 7.5)).toBe(0.75);

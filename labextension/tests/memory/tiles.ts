@@ -61,7 +61,7 @@ export function runWith(tiles: readonly TileGiven[], rows: readonly RowGiven[] =
 }
 
 export function occupied(tiles: readonly TileGiven[], space: 'sbuf' | 'psum' = 'sbuf'): Occupancy {
-  return occupancyOf(runWith(tiles), space);
+  return occupancyOf(runWith(tiles), space, 0);
 }
 
 /** Tiles at random places and times. */

@@ -88,17 +88,20 @@ describe('the memory view', () => {
     expect(wrote('k[1]')).toBe(true);
     const map = sheets.find(sheet => sheet.canvas === page.element.querySelector('canvas'));
     expect(map?.texts).not.toContain('k[2]');
-    expect(text(page, '.nki-memory-sbuf .nki-memory-words')).toBe('shown: 0–40 of 192 KiB · 83 % free');
+    expect(text(page, '.nki-memory-sbuf .nki-memory-words')).toBe('shown: 0–40 of 192 KiB');
     page.store.set({ usedRange: false });
     page.draw('usedRange');
-    expect(text(page, '.nki-memory-sbuf .nki-memory-words')).toBe('128 × 192 KiB · 83 % free');
+    expect(text(page, '.nki-memory-sbuf .nki-memory-words')).toBe('128 partitions × 192 KiB');
   });
 
   test('has states, gaps and the accumulation in words where it is wide', () => {
     const page = at(55 * US, 1200);
     expect(wrote('dead')).toBe(true);
     expect(wrote('k 1 of 2')).toBe(true);
-    expect(wrote('high-water 32 KiB at 20.00 µs')).toBe(true);
+    expect(wrote('addresses up to 32 KiB at 20.00 µs')).toBe(true);
+    expect(text(page, '.nki-memory-pressure')).toContain('dead 16 KiB');
+    expect(text(page, '.nki-memory-pressure')).toContain('free 160 KiB');
+    expect(text(page, '.nki-memory-pressure')).toContain('high-water 32 KiB at 20.00 µs');
     expect(wrote('free: 160 KiB in 1 gap')).toBe(true);
     expect(text(page, '.nki-memory-psum')).toContain('1 of 8 banks in use');
   });
@@ -216,5 +219,131 @@ describe('the memory view', () => {
     page.draw('tile');
     expect(page.element.querySelector('.nki-memory-details code')?.textContent).toBe('<b>k</b>[0]');
     expect(page.element.querySelector('.nki-memory-details code b')).toBeNull();
+  });
+
+  test('opens at the fullest moment, says so, and follows the cursor once that is moved', () => {
+    const page = open(runWith(TILES, ROWS));
+    expect(text(page, '.nki-memory-head')).toContain('at its fullest, 20.00 µs');
+    expect(page.store.state.time).toBe(0);
+    expect(wrote('k[1]')).toBe(true);
+    button(page, 'Go there').click();
+    page.draw('time');
+    expect(page.store.state.time).toBe(20 * US);
+    expect(text(page, '.nki-memory-head')).toContain('Memoryat 20.00 µs');
+    page.store.goTo(0);
+    page.draw('time');
+    expect(text(page, '.nki-memory-head')).toContain('at 0 ns');
+  });
+
+  test('opens a failed run at its fault', () => {
+    const page = open(runWith(TILES, ROWS, { header: { fault: 2 } }));
+    expect(text(page, '.nki-memory-head')).toContain('at 52.00 µs');
+  });
+
+  test('shows one core, that of the selected instruction', () => {
+    const lanes = [
+      { name: 'tensor', kind: 'engine', core: 0 },
+      { name: 'tensor', kind: 'engine', core: 1 },
+    ];
+    const tiles = [0, 1].map(core => ({ byte: 0, bytes: (1 + core) * KIB, start: 0, end: 90 * US, writer: core }));
+    const rows = [0, 1].map(lane => ({ lane, start: lane * US, duration: US, accesses: [[lane, 1] as const] }));
+    const page = open(runWith(tiles, rows, { header: { lanes } }));
+    const pressed = (): string => text(page, '.nki-memory-cores [aria-pressed="true"]');
+    expect(pressed()).toBe('Core 1'); // the fuller one
+    button(page, 'Core 0').click();
+    expect(pressed()).toBe('Core 0');
+    expect(text(page, '.nki-memory-pressure')).toContain('live 1 KiB');
+    page.store.select(1);
+    page.draw('selected');
+    expect(pressed()).toBe('Core 1');
+    expect(text(page, '.nki-memory-pressure')).toContain('live 2 KiB');
+    page.store.set({ tile: 0 });
+    page.draw('tile');
+    expect(pressed()).toBe('Core 0');
+  });
+
+  test('answers who lies at a byte, since when, who wrote it and who reads it', () => {
+    const page = at(35 * US, 1200);
+    const input = page.element.querySelector<HTMLInputElement>('.nki-memory-query input')!;
+    const ask = (words: string): string => {
+      input.value = words;
+      page.element.querySelector('form')!.dispatchEvent(new Event('submit', { bubbles: true, cancelable: true }));
+      return text(page, '.nki-memory-answer');
+    };
+    const found = ask('partition 17, byte 0x400, 42 µs');
+    expect(found).toContain('SBUF, partition 17, byte 0x400 at 42.00 µs');
+    expect(found).toContain('k[0] live, there since 0 ns');
+    expect(found).toContain('nc_matmul #1 on DMA q0 at 0 ns');
+    expect(found).toContain('nc_matmul #2 on Tensor at 30.00 µs, now');
+    expect(ask('p 3 0x10 60us')).toContain('k[0] dead since 50.00 µs');
+    expect(ask('partition 3, byte 64 KiB')).toContain('free in the whole run');
+    expect(ask('bank 1, partition 0, 35 us')).toContain('PSUM');
+    expect(ask('partition 128, byte 0')).toContain('There are 128 partitions');
+    expect(ask('byte 0x99999')).toContain('192 KiB');
+    expect(ask('<b>what</b>')).toContain('Write a partition');
+    expect(ask('partition 1, byte 0, 99 ms')).toContain('The run ends at 100.00 µs');
+    ask('partition 17, byte 0x400, 42 µs');
+    [...page.element.querySelectorAll<HTMLElement>('.nki-memory-step')][1].click();
+    expect(page.store.state.selected).toBe(1);
+  });
+
+  test('moves the focus from tile to tile, reads them out, and selects with Enter', () => {
+    const page = at(35 * US);
+    const frame = page.element.querySelector<HTMLElement>('.nki-memory-sbuf .nki-memory-focus')!;
+    const press = (key: string, more = {}): boolean =>
+      frame.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true, ...more }));
+    frame.focus();
+    expect(frame.getAttribute('aria-label')).toContain('k[0], live, 0x0–0x3FFF');
+    press('ArrowRight');
+    expect(page.said.at(-1)).toContain('k[1], 38 % written');
+    frame.click();
+    expect(page.store.state.tile).toBe(1);
+    press('+');
+    expect(text(page, '.nki-memory-sbuf .nki-memory-words')).not.toContain('0–40');
+    press('0');
+    expect(text(page, '.nki-memory-sbuf .nki-memory-words')).toBe('shown: 0–40 of 192 KiB');
+    expect(press('x')).toBe(true); // not a key of the picture
+  });
+
+  test('shows details of a clicked tile in a column at once, until they are closed', () => {
+    const page = at(35 * US);
+    const details = page.element.querySelector<HTMLElement>('.nki-memory-details')!;
+    expect(details.hidden).toBe(true);
+    const [canvas] = page.element.querySelectorAll('canvas');
+    canvas.dispatchEvent(new MouseEvent('click', { bubbles: true, clientX: 60, clientY: 60 }));
+    page.draw('tile');
+    expect(details.hidden).toBe(false);
+    expect(details.textContent).toContain('0x0–0x3FFF');
+    expect(details.textContent).toContain('written by nc_matmul #1');
+    page.element.querySelector<HTMLElement>('.nki-memory-close')!.click();
+    page.draw('tile');
+    expect(details.hidden).toBe(true);
+  });
+
+  test('expands across the width and back', () => {
+    const page = at(35 * US);
+    const expand = page.element.querySelector<HTMLElement>('.nki-memory-expand')!;
+    expand.click();
+    expect(page.store.state.expanded).toBe('memory');
+    page.draw('expanded');
+    expect(expand.getAttribute('aria-pressed')).toBe('true');
+    expand.click();
+    expect(page.store.state.expanded).toBeNull();
+  });
+
+  test('says that nothing is there, and draws tiles of no bytes, of one partition and over each other', () => {
+    const tiles: readonly TileGiven[] = [
+      { byte: 0, bytes: 0, start: 10 * US, end: 90 * US },
+      { byte: 64, bytes: 64, top: 5, partitions: 1, start: 10 * US, end: 90 * US },
+      { byte: 96, bytes: 64, top: 5, partitions: 1, start: 10 * US, end: 90 * US },
+    ];
+    const page = at(5 * US, 420, tiles);
+    expect(wrote('nothing is in SBUF at 5.00 µs')).toBe(true);
+    page.store.goTo(20 * US);
+    page.draw('time');
+    const input = page.element.querySelector<HTMLInputElement>('.nki-memory-query input')!;
+    input.value = 'partition 5, byte 100';
+    page.element.querySelector('form')!.dispatchEvent(new Event('submit', { bubbles: true, cancelable: true }));
+    expect(text(page, '.nki-memory-answer')).toMatch(/k\[1\] live.*k\[2\] live/);
   });
 });

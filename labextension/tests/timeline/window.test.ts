@@ -105,10 +105,10 @@ describe('curves', () => {
         [600, 200, 0],
       ],
     });
-    const curve = usageCurve(run, 'sbuf', { from: 500, to: 1000, width: 100 });
+    const curve = usageCurve(run, 'sbuf', 0, { from: 500, to: 1000, width: 100 });
     expect([curve.top, curve.most]).toEqual([400, 400]);
     expect([...curve.points]).toEqual([0, 1, 20, 0.5]);
-    expect(usageCurve(run, 'psum', { from: 0, to: 1000, width: 100 }).top).toBe(0);
+    expect(usageCurve(run, 'psum', 0, { from: 0, to: 1000, width: 100 }).top).toBe(0);
   });
 
   test('of DMA give the bytes of transfers evenly over their time', () => {

@@ -26,7 +26,7 @@ class Contents(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Nonfinite:
-    """What an op wrote: `value` at `index` of the operand `view`, one of `count` elements that are not finite.
+    """A result that is not finite: `value` at `index` of the operand `view`, one of `count` such elements.
 
     `created` is True where no input was NaN, and none was infinite where the value is an infinity. `inputs` are the
     operands that had such values.

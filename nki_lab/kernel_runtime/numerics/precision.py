@@ -85,8 +85,8 @@ def rounding_errors(
             return out
         try:
             executor.advance(op + 1)
-        except NkiError as error:
-            if error.diagnostics[0].code == TOO_LARGE:
+        except NkiError as refusal:
+            if refusal.diagnostics[0].code == TOO_LARGE:
                 raise
             out.complete = False  # the fault of the run
             return out
@@ -181,7 +181,10 @@ class _Trail:
             if op in program.partners:
                 read = list(program.op(program.partners[op]).reads)
             found = [
-                writer for view in read for writer, part in self._carriers.get(view.buffer.id, ()) if _meet(part, view)
+                writer
+                for view in read
+                for writer, part in self._carriers.get(view.buffer.id, ())
+                if _may_overlap(part, view)
             ]
             if found:
                 carries = True
@@ -210,7 +213,7 @@ class _Trail:
         return path[::-1]
 
 
-def _meet(one: View, other: View) -> bool:
+def _may_overlap(one: View, other: View) -> bool:
     """Whether two views of a buffer may share elements."""
     a, b = rect_of(one), rect_of(other)
     return a is None or b is None or (a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3])

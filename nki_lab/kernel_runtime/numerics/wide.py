@@ -57,7 +57,7 @@ class WideState(State):
 
 
 class Outcome(NamedTuple):
-    """What an op wrote to one floating-point operand, in the operand's shape, in three ways.
+    """The values that an op wrote to one floating-point operand, in the operand's shape, in three ways.
 
     `run` are the values of the run; `exact` those in float64; `rounded` the result of the run's own instruction on the
     exact inputs, rounded to the dtypes of the operands, where that was asked for.

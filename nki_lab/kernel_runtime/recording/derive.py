@@ -75,14 +75,44 @@ def usage(lifetimes: Columns, buffers: Columns) -> dict[str, Array]:
 
     Buffers that found no room count as if at partition 0.
     """
+    return _usage(lifetimes, buffers, np.ones(len(lifetimes), np.bool_))
+
+
+def _usage(lifetimes: Columns, buffers: Columns, chosen: Array) -> dict[str, Array]:
+    """The columns of `usage` of the chosen lifetimes."""
     space_of = whole(buffers["space"])[whole(lifetimes["buffer"])]
-    events = {space: _events(lifetimes, buffers, space_of == SPACES.index(space)) for space in ("sbuf", "psum")}
+    events = {
+        space: _events(lifetimes, buffers, chosen & (space_of == SPACES.index(space))) for space in ("sbuf", "psum")
+    }
     times = np.unique(np.concatenate([times for times, _ in events.values()]))
     columns: dict[str, Array] = {"time": times}
     for space, (own, level) in events.items():
         columns[space] = np.concatenate(([0], level))[np.searchsorted(own, times, "right")]
     changed = np.any([np.diff(columns[space], prepend=-1) != 0 for space in events], axis=0)
     return {name: column[changed] for name, column in columns.items()}
+
+
+def usage_by_core(lifetimes: Columns, buffers: Columns, whole_usage: Columns) -> dict[str, Array]:
+    """The columns of `usage` with the `core` that each row is about, in the order of core and time.
+
+    `whole_usage` is the table `usage`, which is that of the core where only one has buffers.
+    """
+    cores = _cores(lifetimes, buffers)
+    if len(cores) < 2:
+        columns = {name: whole(whole_usage[name]) for name in ("time", "sbuf", "psum")}
+        return {**columns, "core": np.full(len(whole_usage), cores[0] if cores else 0, np.int64)}
+    core_of = whole(buffers["core"])[whole(lifetimes["buffer"])]
+    parts = [_usage(lifetimes, buffers, core_of == core) for core in cores]
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {**columns, "core": np.repeat(cores, [len(part["time"]) for part in parts])}
+
+
+def _cores(lifetimes: Columns, buffers: Columns) -> list[int]:
+    """The cores whose own memory has buffers in use."""
+    buffer = whole(lifetimes["buffer"])
+    on_chip = np.isin(whole(buffers["space"])[buffer], [SPACES.index("sbuf"), SPACES.index("psum")])
+    found: list[int] = np.unique(whole(buffers["core"])[buffer[on_chip]]).tolist()
+    return found
 
 
 def _events(lifetimes: Columns, buffers: Columns, chosen: Array) -> tuple[Array, Array]:

@@ -150,6 +150,14 @@ class Recording:
                 raise KeyError(f"a recording has no table {name!r}")
         self._tables |= {known: derive.table(known, columns) for known, columns in derived.items()}
 
+    def usage_by_core(self) -> dict[str, Array]:
+        """The columns `time`, `sbuf` and `psum` of the table `usage` for each core, and its number as `core`.
+
+        Rows are in the order of core and time; each holds until the next one of its core. Cores that use no memory have
+        none.
+        """
+        return derive.usage_by_core(self.table("lifetimes"), self.table("buffers"), self.table("usage"))
+
     @property
     def rows(self) -> Columns:
         """The table `rows`: a row's number is its place in program order."""

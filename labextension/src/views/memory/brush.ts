@@ -1,6 +1,7 @@
 /** How tiles are painted: solid is there, hatched is on its way, dashed is dead, crimson does not fit. */
 
 import { hatch } from '../../canvas/hatch';
+import type { Fold } from './folds';
 import type { Label } from './labels';
 import type { Area } from './map';
 import type { Tile } from './occupancy';
@@ -25,7 +26,7 @@ export interface Brush {
 /** Live contents. */
 export function paintLive({ context, scene }: Brush, tile: Tile, area: Area): void {
   context.globalAlpha = scene.strong.has(tile.buffer.id) ? 1 : TINT[scene.palette.theme];
-  context.fillStyle = scene.painter(tile, scene.state.time).ground;
+  context.fillStyle = scene.painter(tile, scene.time).ground;
   fillRound(context, area);
   context.globalAlpha = 1;
 }
@@ -33,7 +34,7 @@ export function paintLive({ context, scene }: Brush, tile: Tile, area: Area): vo
 /** What is there of something that is not complete. */
 export function paintTint({ context, scene }: Brush, tile: Tile, area: Area): void {
   context.globalAlpha = TINT[scene.palette.theme];
-  context.fillStyle = scene.painter(tile, scene.state.time).ground;
+  context.fillStyle = scene.painter(tile, scene.time).ground;
   fillRound(context, area);
   context.globalAlpha = 1;
 }
@@ -41,7 +42,7 @@ export function paintTint({ context, scene }: Brush, tile: Tile, area: Area): vo
 /** What is still to be written. */
 export function paintPale({ context, scene }: Brush, tile: Tile, area: Area): void {
   context.globalAlpha = PALE[scene.palette.theme];
-  context.fillStyle = scene.painter(tile, scene.state.time).ground;
+  context.fillStyle = scene.painter(tile, scene.time).ground;
   fillRound(context, area);
   context.globalAlpha = 1;
 }
@@ -49,7 +50,7 @@ export function paintPale({ context, scene }: Brush, tile: Tile, area: Area): vo
 /** What is being written: hatched as far as it is there. `share` runs along x. */
 export function paintWriting(brush: Brush, tile: Tile, area: Area, share: number): void {
   const { context, scene } = brush;
-  const { ground } = scene.painter(tile, scene.state.time);
+  const { ground } = scene.painter(tile, scene.time);
   paintPale(brush, tile, area);
   const written = { ...area, width: area.width * share };
   if (written.width < 0.5) return;
@@ -70,7 +71,7 @@ export function paintDead({ context, scene }: Brush, tile: Tile, area: Area): vo
     context.fillStyle = scene.palette.bg;
     context.fillRect(area.x, area.y, area.width, area.height);
   }
-  context.strokeStyle = scene.painter(tile, scene.state.time).ground;
+  context.strokeStyle = scene.painter(tile, scene.time).ground;
   context.lineWidth = 1;
   // Many narrow ones side by side would outshine what is alive.
   const alpha = context.globalAlpha;
@@ -88,6 +89,22 @@ export function paintDead({ context, scene }: Brush, tile: Tile, area: Area): vo
   context.stroke();
   context.setLineDash([]);
   context.globalAlpha = alpha;
+}
+
+/** Dead neighbours as one outline, in the colour of their writer if that is one. */
+export function paintFold(brush: Brush, fold: Fold): void {
+  const { context, scene } = brush;
+  const colours = new Set(fold.boxes.map(box => scene.painter(box.tile, scene.time).ground));
+  const [only = ''] = colours.size === 1 ? colours : [];
+  context.fillStyle = scene.palette.bg;
+  context.fillRect(fold.x, fold.y, fold.width, fold.height);
+  context.strokeStyle = only === '' ? scene.palette.ink3 : only;
+  context.lineWidth = 1;
+  context.setLineDash([3, 2]);
+  context.strokeRect(fold.x + 0.5, fold.y + 0.5, Math.max(1, fold.width - 1), Math.max(1, fold.height - 1));
+  context.setLineDash([]);
+  const [first] = fold.boxes;
+  if (first !== undefined) paintLabel(brush, fold.label, fold, first.tile, 'none');
 }
 
 /** What lies where no memory is. */
@@ -130,7 +147,7 @@ export function paintLabel(
   context.textAlign = aside ? 'left' : 'center';
   context.textBaseline = 'middle';
   if (ground === 'hatch') plate(brush, lines, label.turned ? area.height : area.width, aside);
-  const solid = ground === 'solid' ? scene.painter(tile, scene.state.time).label : '';
+  const solid = ground === 'solid' ? scene.painter(tile, scene.time).label : '';
   lines.forEach((text, place) => {
     context.font = place === 0 ? labelFont(palette) : axisFont(palette);
     const ink = ground === 'none' ? palette.ink3 : place > 0 ? palette.ink2 : palette.ink;

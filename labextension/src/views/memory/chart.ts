@@ -8,76 +8,82 @@ import { el, replace, setAttribute, setText } from '../../dom';
 import * as format from '../../format';
 import type { Span } from '../../types';
 import type { Brush } from './brush';
-import { paintAxisText, paintDead, paintLine, paintLive, paintOutline, paintPale } from './brush';
+import { paintAxisText, paintLine, paintOutline } from './brush';
 import type { PartitionClass } from './classes';
-import { classRange } from './classes';
-import type { Bar, Chart } from './lifetimes';
-import { around, byteY, layoutLifetimes } from './lifetimes';
+import { classRange, shortRange } from './classes';
+import type { Layer } from './layer';
+import { createLayers, paintBar } from './layer';
+import { byteY } from './lifetimes';
 import type { Area } from './map';
 import { boxAt, byteTicks } from './map';
-import type { Section } from './sbuf';
-import { missingWords, shownBytes } from './sbuf';
+import { partOf } from './ranges';
+import { missingWords } from './sbuf';
 import type { Scene } from './scene';
-import { axisFont, measureOf } from './scene';
+import { axisFont } from './scene';
+import type { Section, Spot, Stop } from './section';
+import { inside, pointIn } from './section';
 
 const SIZES = {
-  compact: { plot: 86, left: 38, right: 8, top: 4, bottom: 8 },
-  full: { plot: 210, left: 56, right: 12, top: 8, bottom: 26 },
+  compact: { plot: 94, left: 38, right: 8, top: 4, bottom: 20 },
+  full: { plot: 300, left: 56, right: 12, top: 8, bottom: 28 },
 } as const;
-/** A kept picture in compact form is so many times as wide as what is seen of it. */
-const REACH = 3;
 const CURSOR_HEIGHT = 17;
 /** Half the width of the cursor's time with a number beside it. */
 const BADGE = 52;
-/** Lower bars are not hatched, and their dead time is not dashed: it would be noise. */
-const HATCHED = 4;
-const DASHED = 5;
-const QUIET = 0.65;
+/** The focus moves over so many bars at most. */
+const STOPS = 2000;
 
-/** A picture of the lifetimes, wider than what is seen of it. */
-interface Layer {
-  readonly key: string;
-  readonly window: Span;
-  readonly surface: Surface;
-  readonly chart: Chart;
-}
-
-/** What is seen: a window of time on an area. */
-interface Frame {
+/** What is seen: a window of time, and bytes, on an area. */
+export interface Frame {
   readonly area: Area;
   readonly window: Span;
-  readonly shown: number;
+  readonly bytes: Span;
   readonly capacity: number;
   readonly part: PartitionClass | undefined;
 }
 
-export function createChart(choose: (letter: string) => void): Section {
+/** `choose` is called with the place of a class of partitions. */
+export function createChart(choose: (part: number) => void): Section & { dispose(): void } {
   const surface = createSurface();
   const words = el('span', { class: 'nki-memory-words' });
-  const chooser = el('span', { class: 'nki-memory-classes', role: 'group', 'aria-label': 'Class of partitions' });
+  const chooser = el('span', { class: 'nki-memory-classes', role: 'group', 'aria-label': 'Partitions' });
   const plot = el('div', { class: 'nki-memory-plot' }, surface.element);
   const caption = el('div', { class: 'nki-memory-caption' }, el('b', {}, 'Lifetimes'), words, chooser);
   const element = el('div', { class: 'nki-memory-lifetimes' }, caption, plot);
   let layer: Layer | undefined;
   let frame: Frame | undefined;
+  let latest: Scene | undefined;
+  const paint = (): void => {
+    if (latest === undefined || frame === undefined) return;
+    const sizes = latest.compact ? SIZES.compact : SIZES.full;
+    surface.resize(plot.clientWidth, sizes.top + sizes.plot + sizes.bottom);
+    surface.clear();
+    const brush = { context: surface.context, scene: latest };
+    paintGround(brush, frame);
+    if (layer !== undefined) {
+      blit(surface, layer, frame);
+      paintChosen(brush, layer, frame);
+    }
+    paintMoment(brush, frame);
+  };
+  const layers = createLayers(made => {
+    layer = made;
+    paint();
+  });
 
   return {
     element,
+    plot,
+    axes: { x: 'time', y: 'bytes' },
     draw(scene) {
+      latest = scene;
       element.hidden = missingWords(scene) !== '';
-      if (element.hidden) return;
-      frame = frameOf(scene, plot.clientWidth);
+      frame = element.hidden ? undefined : frameOf(scene, plot.clientWidth);
+      if (frame === undefined) return;
       setText(words, wordsOf(scene, frame));
-      offerClasses(chooser, scene, frame.part, choose);
-      if (frame.area.width < 40) return;
-      const sizes = scene.compact ? SIZES.compact : SIZES.full;
-      surface.resize(plot.clientWidth, sizes.top + sizes.plot + sizes.bottom);
-      surface.clear();
-      layer = layerFor(layer, scene, frame, surface.ratio);
-      const brush = { context: surface.context, scene };
-      paintGround(brush, frame);
-      blit(surface, layer, frame);
-      paintMoment(brush, layer, frame);
+      offerClasses(chooser, scene, choose);
+      layer = layers.layerFor(scene, frame, surface.ratio);
+      paint();
     },
     describe(scene) {
       setAttribute(surface.element, 'role', 'img');
@@ -87,215 +93,114 @@ export function createChart(choose: (letter: string) => void): Section {
         `Lifetimes of ${format.plural(scene.sbuf.tiles.length, 'tile')} in SBUF`,
       );
     },
-    tileAt(event) {
-      if (layer === undefined || frame === undefined) return undefined;
-      const bounds = surface.element.getBoundingClientRect();
-      const { area } = frame;
-      const [x, y] = [event.clientX - bounds.left, event.clientY - bounds.top];
-      if (x < area.x || x > area.x + area.width) return undefined;
-      const shift = offsetOf(layer, frame);
-      const found = boxAt(layer.chart.bars, x - shift, y, 3) ?? boxAt(layer.chart.blocks, x - shift, y, 3);
-      return found?.tile;
+    area: () => frame?.area,
+    spotAt(event) {
+      return frame === undefined ? undefined : spotIn(frame, layer, pointIn(surface.element, event));
     },
+    stops: () => (layer === undefined || frame === undefined ? [] : stopsOf(layer, frame)),
+    dispose: () => layers.dispose(),
   };
 }
 
-function frameOf(scene: Scene, width: number): Frame {
+function frameOf(scene: Scene, width: number): Frame | undefined {
   const sizes = scene.compact ? SIZES.compact : SIZES.full;
   const area = { x: sizes.left, y: sizes.top, width: width - sizes.left - sizes.right, height: sizes.plot };
-  const { state, run } = scene;
-  const half = around(state.window);
-  const window = scene.compact ? { from: state.time - half, to: state.time + half } : state.window;
-  const part = scene.classes.find(one => one.letter === scene.letter) ?? scene.classes[0];
-  return { area, window, shown: shownBytes(scene), capacity: run.capacity.sbuf, part };
+  if (area.width < 40) return undefined;
+  const { state, run, classes } = scene;
+  return {
+    area,
+    window: state.window,
+    bytes: scene.shown.bytes,
+    capacity: run.capacity.sbuf,
+    part: classes[scene.part] ?? classes[0],
+  };
 }
 
-function wordsOf(scene: Scene, { window, part }: Frame): string {
-  const half = (window.to - window.from) / 2;
-  const what = scene.classes.length > 1 ? 'by time' : 'SBUF address by time';
-  const time = scene.compact ? `${what}, ±${shortTime(half)}` : 'address by time';
-  if (scene.classes.length < 2 || part === undefined) return time;
-  return scene.compact ? time : `${time}, class ${part.letter} (${classRange(part)})`;
+function spotIn(frame: Frame, layer: Layer | undefined, [x, y]: readonly [number, number]): Spot | undefined {
+  const { area, window, bytes } = frame;
+  if (!inside(area, x, y, 2)) return undefined;
+  const stands = layer !== undefined && stretch(layer, frame).still;
+  const found = stands
+    ? (boxAt(layer.chart.bars, x - area.x, y - area.y, 3) ?? boxAt(layer.chart.blocks, x - area.x, y - area.y, 3))
+    : undefined;
+  const [across, down] = [(x - area.x) / area.width, (y - area.y) / area.height];
+  return {
+    space: 'sbuf',
+    partition: found?.tile.top ?? frame.part?.from ?? 0,
+    byte: Math.floor(partOf(bytes, 0, Math.min(down, 1 - 1e-9)).to),
+    time: Math.round(partOf(window, 0, across).to),
+    tile: found?.tile,
+    fold: undefined,
+  };
 }
 
-/** Without decimals that are zero: "6 µs". */
-function shortTime(picoseconds: number): string {
-  return format
-    .time(picoseconds)
-    .replace(/\.00(?= )/, '')
-    .replace(/(\.\d)0(?= )/, '$1');
+function stopsOf(layer: Layer, frame: Frame): readonly Stop[] {
+  if (!stretch(layer, frame).still) return [];
+  const { x, y, width } = frame.area;
+  return layer.chart.bars.slice(0, STOPS).map(bar => ({
+    key: `t${bar.tile.buffer.id}`,
+    area: { x: bar.x + x, y: bar.y + y, width: Math.min(Math.max(2, bar.end - bar.x), width), height: bar.height },
+    tile: bar.tile,
+    fold: undefined,
+  }));
 }
 
-function offerClasses(
-  chooser: HTMLElement,
-  scene: Scene,
-  part: PartitionClass | undefined,
-  choose: (letter: string) => void,
-): void {
-  const key = scene.classes.length < 2 ? '' : `${scene.classes.map(one => one.letter).join('')} ${part?.letter ?? ''}`;
+function wordsOf(scene: Scene, { part }: Frame): string {
+  const what = scene.compact ? 'by time' : 'address by time';
+  return scene.classes.length < 2 || part === undefined ? what : `${what}, ${classRange(part)}`;
+}
+
+function offerClasses(chooser: HTMLElement, scene: Scene, choose: (part: number) => void): void {
+  const { classes } = scene;
+  const place = classes[scene.part] === undefined ? 0 : scene.part;
+  const key = classes.length < 2 ? '' : `${classes.map(shortRange).join(' ')} ${place}`;
   if (chooser.dataset.key === key) return;
   chooser.dataset.key = key;
   if (key === '') {
     replace(chooser);
     return;
   }
-  const buttons = scene.classes.map(one =>
+  const buttons = classes.map((one, number) =>
     el(
       'button',
       {
         type: 'button',
-        'aria-pressed': String(one === part),
-        title: classRange(one),
-        on: { click: () => choose(one.letter) },
+        'aria-pressed': String(number === place),
+        title: `Lifetimes in ${classRange(one)}`,
+        on: { click: () => choose(number) },
       },
-      one.letter,
+      shortRange(one),
     ),
   );
-  replace(chooser, 'class', ...buttons);
+  replace(chooser, ...buttons);
 }
 
-/** The kept picture if it still shows what is asked for, else a new one. */
-function layerFor(kept: Layer | undefined, scene: Scene, frame: Frame, ratio: number): Layer {
-  const { area, window, shown, part } = frame;
-  const length = window.to - window.from;
-  const key = [
-    scene.palette.theme,
-    scene.palette.ink,
-    scene.colouring,
-    scene.run.rows.first,
-    scene.run.rows.count,
-    area.width,
-    area.height,
-    area.y,
-    ratio,
-    Math.round(length),
-    shown,
-    part?.letter,
-    scene.compact ? '' : window.from,
-  ].join(' ');
-  const covered = kept !== undefined && kept.window.from <= window.from && kept.window.to >= window.to;
-  if (kept?.key === key && covered) return kept;
-  const wide = scene.compact ? reachOf(window, scene.run.makespan) : window;
-  return paintLayer(kept?.surface ?? createSurface(), key, scene, frame, wide);
-}
-
-/** The window of a kept picture: all times that the cursor can have, if that is not much more, else some around it. */
-export function reachOf(window: Span, makespan: number): Span {
-  const length = window.to - window.from;
-  if (makespan + length <= REACH * length) return { from: -length / 2, to: makespan + length / 2 };
-  const more = (length * (REACH - 1)) / 2;
-  return { from: window.from - more, to: window.to + more };
-}
-
-function paintLayer(surface: Surface, key: string, scene: Scene, frame: Frame, window: Span): Layer {
-  const { area, shown } = frame;
-  const width = (area.width * (window.to - window.from)) / (frame.window.to - frame.window.from);
-  surface.resize(Math.round(width), area.y + area.height + 1);
-  surface.clear();
-  const chart = layoutLifetimes({
-    tiles: scene.sbuf.between(window.from, window.to),
-    window,
-    partitions: frame.part,
-    shown,
-    area: { x: 0, y: area.y, width, height: area.height },
-    measure: measureOf(surface.context, scene.palette),
-    deadWords: time => (scene.compact ? '' : `dead ${shortTime(time)}`),
-    makespan: scene.run.makespan,
-    clobbered: scene.clobbered,
-    start: buffer => scene.sbuf.of(buffer)?.start ?? Infinity,
-  });
-  const quiet = { ...scene, strong: new Set<number>() };
-  const brush = { context: surface.context, scene: quiet };
-  for (const block of chart.blocks) {
-    const { ground } = scene.painter(block.tile, block.tile.end);
-    surface.context.globalAlpha = 0.25 + 0.35 * block.busy;
-    surface.context.fillStyle = ground;
-    surface.context.fillRect(block.x, block.y, block.width, block.height);
-    surface.context.globalAlpha = 1;
-    if (block.label !== '') paintText(brush, block.label, block.x + block.width / 2, block, scene.palette.ink);
-  }
-  for (const bar of chart.bars) paintBar(brush, bar, scene.palette.ink, frame.capacity);
-  return { key, window, surface, chart };
-}
-
-/** One life: hatched while it is written, solid while it is live, dashed while it is dead. */
-function paintBar(brush: Brush, bar: Bar, ink: string, capacity: number): void {
-  const { context, scene } = brush;
-  const { tile, x, y, height, written, end } = bar;
-  const right = x + bar.width;
-  if (right - end >= 1 && height >= DASHED && !scene.compact) {
-    context.globalAlpha = QUIET;
-    paintDead(brush, tile, { x: end, y, width: right - end, height });
-    context.globalAlpha = 1;
-  }
-  if (end > written) paintLive(brush, tile, { x: written, y, width: Math.max(1, end - written), height });
-  if (written > x) {
-    const area = { x, y, width: written - x, height };
-    if (height < HATCHED) paintLive(brush, tile, area);
-    else {
-      paintPale(brush, tile, area);
-      context.globalAlpha = QUIET;
-      context.fillStyle = hatch(context, scene.painter(tile, tile.end).ground, 45);
-      context.fillRect(area.x, area.y, area.width, area.height);
-      context.globalAlpha = 1;
-    }
-  }
-  if (tile.high > capacity) {
-    context.fillStyle = hatch(context, scene.palette.error, 135);
-    context.fillRect(x, y, end - x, height);
-  }
-  const from = bar.labelled === 'live' ? written : x;
-  if (bar.label !== '') paintText(brush, bar.label, (from + end) / 2, bar, ink, bar.labelled === 'all' && written > x);
-  if (bar.deadLabel !== '') paintText(brush, bar.deadLabel, (end + right) / 2, bar, scene.palette.ink3);
-}
-
-function paintText({ context, scene }: Brush, text: string, x: number, area: Area, ink: string, plate = false): void {
-  context.font = axisFont(scene.palette);
-  const y = area.y + area.height / 2;
-  if (plate) {
-    const width = context.measureText(text).width + 6;
-    context.fillStyle = scene.palette.bg;
-    context.beginPath();
-    context.roundRect(x - width / 2, Math.max(area.y, y - 7), width, Math.min(area.height, 14), 3);
-    context.fill();
-  }
-  context.fillStyle = plate ? scene.palette.ink : ink;
-  context.textAlign = 'center';
-  context.textBaseline = 'middle';
-  context.fillText(text, x, y + 0.5);
-}
-
-function paintGround(brush: Brush, { area, window, shown, capacity }: Frame): void {
+function paintGround(brush: Brush, { area, window, bytes, capacity }: Frame): void {
   const { context, scene } = brush;
   const { palette } = scene;
   context.fillStyle = palette.sunk;
   context.fillRect(area.x, area.y, area.width, area.height);
-  const byBytes = byteTicks(shown, area.height * (scene.compact ? 1.3 : 1.1));
+  const byBytes = byteTicks(bytes, area.height * (scene.compact ? 1.3 : 1.1));
   for (const value of byBytes.values) {
-    const y = byteY(value, shown, area);
-    if (y > area.y + area.height - 2 && value < shown) continue;
-    paintAxisText(
-      brush,
-      scene.hex ? format.address(value) : byBytes.label(value),
-      area.x - 8,
-      Math.max(y, area.y + 4),
-      'right',
-    );
+    const y = byteY(value, bytes, area);
+    if (y > area.y + area.height - 2 && value < bytes.to) continue;
+    const text = scene.hex ? format.address(value) : byBytes.label(value);
+    paintAxisText(brush, text, area.x - 8, Math.max(y, area.y + 4), 'right');
   }
-  if (!scene.compact) {
-    const byTime = ticks(window.from, window.to, area.width);
-    const under = area.y + area.height + 14;
-    paintAxisText(brush, byTime.unit, area.x - 22, under, 'right');
-    for (const value of byTime.values) {
-      const x = timeX(value, { area, window });
-      paintLine(context, palette.line, [x, area.y], [x, area.y + area.height]);
-      // The cursor's time stands in the same line.
-      if (Math.abs(x - timeX(scene.state.time, { area, window })) > BADGE)
-        paintAxisText(brush, byTime.label(value), x, under, value === window.from ? 'left' : 'center');
+  const byTime = ticks(window.from, window.to, area.width);
+  const under = area.y + area.height + (scene.compact ? 11 : 14);
+  paintAxisText(brush, byTime.unit, area.x - 8, under, 'right');
+  for (const value of byTime.values) {
+    const x = timeX(value, { area, window });
+    paintLine(context, palette.line, [x, area.y], [x, area.y + area.height]);
+    // The cursor's time stands in the same line.
+    const covered = !scene.compact && Math.abs(x - timeX(scene.time, { area, window })) <= BADGE;
+    if (!covered && x < area.x + area.width - 10) {
+      paintAxisText(brush, byTime.label(value), x, under, x < area.x + 8 ? 'left' : 'center');
     }
   }
-  if (shown > capacity) {
-    const y = byteY(capacity, shown, area);
+  if (bytes.to > capacity) {
+    const y = byteY(capacity, bytes, area);
     context.fillStyle = hatch(context, palette.error, 135);
     context.globalAlpha = 0.35;
     context.fillRect(area.x, y, area.width, area.y + area.height - y);
@@ -307,51 +212,79 @@ function timeX(time: number, { area, window }: Pick<Frame, 'area' | 'window'>): 
   return area.x + ((time - window.from) / Math.max(1, window.to - window.from)) * area.width;
 }
 
-/** Pixels from a place in the layer to the same place in the frame. */
-function offsetOf(layer: Layer, frame: Frame): number {
-  const scale = frame.area.width / Math.max(1, frame.window.to - frame.window.from);
-  return frame.area.x - (frame.window.from - layer.window.from) * scale;
+/** Where a kept picture stands in a frame; it stands still where both show the same. */
+function stretch(layer: Layer, frame: Frame): Area & { readonly still: boolean } {
+  const { area, window, bytes } = frame;
+  const x = timeX(layer.window.from, frame);
+  const width = timeX(layer.window.to, frame) - x;
+  const scale = area.height / (bytes.to - bytes.from);
+  const y = area.y + (layer.bytes.from - bytes.from) * scale;
+  const height = (layer.bytes.to - layer.bytes.from) * scale;
+  const still =
+    same(layer.window, window) && same(layer.bytes, bytes) && layer.surface.width === Math.round(area.width);
+  return { x, y, width, height, still };
 }
 
-function blit({ context, ratio }: Surface, layer: Layer, frame: Frame): void {
+function same(one: Span, other: Span): boolean {
+  return one.from === other.from && one.to === other.to;
+}
+
+function blit({ context }: Surface, layer: Layer, frame: Frame): void {
   const { area } = frame;
+  const place = stretch(layer, frame);
   context.save();
   context.beginPath();
-  context.rect(area.x, 0, area.width, area.y + area.height + 1);
+  context.rect(area.x, area.y - 1, area.width, area.height + 2);
   context.clip();
   const { element, width, height } = layer.surface;
-  context.drawImage(element, Math.round(offsetOf(layer, frame) * ratio) / ratio, 0, width, height);
+  if (place.still) context.drawImage(element, area.x, area.y, width, height);
+  else context.drawImage(element, place.x, place.y, place.width, place.height);
   context.restore();
 }
 
-/** What changes with the cursor and the selection: chosen tiles in full colour, early reuse, capacity, cursor. */
-function paintMoment(brush: Brush, layer: Layer, frame: Frame): void {
+/** Chosen tiles in full colour, and early reuse. */
+function paintChosen(brush: Brush, layer: Layer, frame: Frame): void {
   const { context, scene } = brush;
-  const { area, capacity, shown } = frame;
-  const { palette, state } = scene;
+  const { area, capacity } = frame;
+  if (!stretch(layer, frame).still) return;
   context.save();
   context.beginPath();
   context.rect(area.x - 3, area.y - 3, area.width + 6, area.height + 6);
   context.clip();
-  context.translate(offsetOf(layer, frame), 0);
-  for (const bar of layer.chart.bars) {
-    const { id } = bar.tile.buffer;
+  context.translate(area.x, area.y);
+  for (const id of new Set([...scene.outlined, ...scene.twins])) {
+    const bar = layer.barOf.get(id);
+    if (bar === undefined) continue;
     const chosen = scene.outlined.has(id);
     if (chosen) paintBar(brush, bar, scene.painter(bar.tile, bar.tile.end).label, capacity);
-    if (chosen || scene.twins.has(id))
-      paintOutline(brush, bar.tile, scene.compact ? { ...bar, width: Math.max(2, bar.end - bar.x) } : bar);
+    // Where dead time is not drawn, the outline ends with the life.
+    paintOutline(brush, bar.tile, chosen ? bar : { ...bar, width: Math.max(2, bar.end - bar.x) });
   }
   for (const early of layer.chart.early) paintEarly(brush, early.x, early.y, early.by);
   context.restore();
-  if (shown > capacity) {
-    const y = byteY(capacity, shown, area);
+}
+
+/** What changes with the cursor: the end of the memory, the cursor, and the moment that the map shows. */
+function paintMoment(brush: Brush, frame: Frame): void {
+  const { context, scene } = brush;
+  const { area, capacity, bytes } = frame;
+  const { palette, state } = scene;
+  if (bytes.to > capacity && bytes.from <= capacity) {
+    const y = byteY(capacity, bytes, area);
     paintLine(context, palette.error, [area.x, y], [area.x + area.width, y], 1.5);
   }
-  const x = timeX(state.time, frame);
-  if (x < area.x || x > area.x + area.width) return;
   const below = scene.compact ? 2 : 6;
-  paintLine(context, palette.ink, [x, area.y - 3], [x, area.y + area.height + below], 1.5);
-  if (!scene.compact) paintBadge(brush, format.time(state.time), x, area.y + area.height + below, area);
+  for (const time of scene.atPeak ? [state.time, scene.time] : [state.time]) {
+    const x = timeX(time, frame);
+    if (x < area.x - 1 || x > area.x + area.width + 1) continue;
+    if (scene.atPeak && time === scene.time) context.setLineDash([4, 3]);
+    paintLine(context, palette.ink, [x, area.y - 3], [x, area.y + area.height + below], 1.5);
+    context.setLineDash([]);
+    if (!scene.compact && time === scene.time) {
+      const words = scene.atPeak ? `fullest ${format.time(time)}` : format.time(time);
+      paintBadge(brush, words, x, area.y + area.height + below, area);
+    }
+  }
 }
 
 /** A mark where bytes were given to another tile before the last read. */

@@ -1,10 +1,9 @@
-/** Partitions with equal layout, folded: what a tile of one of them shows holds for all of them. */
+/** Partitions with equal layout, folded and named by their range: what one of them shows holds for all of them. */
 
 import type { Tile } from './occupancy';
 
 /** A stretch of partitions that every tile takes wholly or not at all. */
 export interface PartitionClass {
-  readonly letter: string;
   readonly from: number;
   /** Exclusive. */
   readonly to: number;
@@ -28,15 +27,7 @@ export function classesOf(tiles: readonly Tile[], partitions: number): readonly 
     for (let edge = 0; edge <= partitions; edge += QUADRANT) edges.push(edge);
   }
   const stretches = pairs(edges).filter(([from, to]) => tiles.some(tile => tile.top < to && tile.bottom > from));
-  return stretches.map(([from, to], place) => ({ letter: String.fromCharCode(65 + place), from, to }));
-}
-
-/** The letters of the classes that a tile lies in. */
-export function lettersOf(tile: Tile, classes: readonly PartitionClass[]): string {
-  return classes
-    .filter(one => tile.top < one.to && tile.bottom > one.from)
-    .map(one => one.letter)
-    .join(' ');
+  return stretches.map(([from, to]) => ({ from, to }));
 }
 
 /** A class in words: "partitions 0–31". */
@@ -44,6 +35,11 @@ export function classRange(one: PartitionClass): string {
   return one.to - one.from === 1
     ? `partition ${String(one.from)}`
     : `partitions ${String(one.from)}–${String(one.to - 1)}`;
+}
+
+/** A class in few characters: "0–31". */
+export function shortRange(one: PartitionClass): string {
+  return one.to - one.from === 1 ? String(one.from) : `${String(one.from)}–${String(one.to - 1)}`;
 }
 
 function pairs(edges: readonly number[]): [number, number][] {

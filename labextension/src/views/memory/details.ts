@@ -1,11 +1,17 @@
 /** All that is known of the selected tile, and the ways on from it. */
 
 import { el, replace, setText } from '../../dom';
+import * as format from '../../format';
 import type { Store } from '../../types';
 import type { TileFacts } from './facts';
 import { factsOf } from './facts';
+import { countsOf } from './folds';
 import type { Occupancy, Tile } from './occupancy';
-import type { Model, Scene } from './scene';
+import type { QueryBar } from './query_bar';
+import { placeText } from './query';
+import { stateWords } from './psum';
+import type { Scene } from './scene';
+import type { Spot } from './section';
 import { readersOf } from './uses';
 
 export interface Details {
@@ -16,26 +22,43 @@ export interface Details {
 /** Picoseconds are told apart down to this share of a bar. */
 const THIN = 0.004;
 
-export function createDetails(store: Store): Details {
-  const element = el('aside', { class: 'nki-memory-details', 'aria-label': 'Tile' });
+/** The answer to a question stands above what is known of the selected tile. */
+export function createDetails(store: Store, query: QueryBar): Details {
+  const close = el('button', { type: 'button', class: 'nki-memory-close', 'aria-label': 'Close', title: 'Close' }, '✕');
+  const body = el('div', {});
+  const element = el('aside', { class: 'nki-memory-details', 'aria-label': 'Tile' }, close, query.answer, body);
+  close.addEventListener('click', () => {
+    query.close();
+    element.hidden = true;
+    store.set({ tile: -1 });
+  });
   let drawn: { tile: number; model: unknown; key: string } | undefined;
   return {
     element,
     draw(scene) {
       const { tile } = scene.state;
+      element.hidden = scene.compact && tile < 0 && !query.open;
+      close.hidden = !scene.compact;
+      query.draw(scene);
       const found = lookUp(scene, tile);
-      const key = found === undefined ? '' : scene.painter(found.tile, scene.state.time).ground;
+      const group = found?.occupancy === scene.psum ? stateWords(scene.usage.state(found.tile, scene.time)) : '';
+      const look = found === undefined ? '' : scene.painter(found.tile, scene.time).ground + group;
+      const key = `${look} ${scene.compact}`;
       if (drawn?.tile === tile && drawn.model === scene.sbuf && drawn.key === key) return;
       drawn = { tile, model: scene.sbuf, key };
-      if (found === undefined) replace(element, el('p', { class: 'nki-memory-hint' }, hintFor(scene, tile)));
-      else show(element, scene, found.occupancy, found.tile, store);
+      if (found !== undefined) show(body, scene, found.occupancy, found.tile, store);
+      else if (tile < 0 && scene.compact) replace(body);
+      else replace(body, el('p', { class: 'nki-memory-hint' }, hintFor(scene, tile)));
     },
   };
 }
 
 /** The tile of a buffer and the memory that it is in. */
-export function lookUp(model: Model, buffer: number): { occupancy: Occupancy; tile: Tile } | undefined {
-  for (const occupancy of [model.sbuf, model.psum]) {
+export function lookUp(
+  memory: { readonly sbuf: Occupancy; readonly psum: Occupancy },
+  buffer: number,
+): { occupancy: Occupancy; tile: Tile } | undefined {
+  for (const occupancy of [memory.sbuf, memory.psum]) {
     const tile = occupancy.of(buffer);
     if (tile !== undefined) return { occupancy, tile };
   }
@@ -43,22 +66,25 @@ export function lookUp(model: Model, buffer: number): { occupancy: Occupancy; ti
 }
 
 function hintFor(scene: Scene, buffer: number): string {
-  const chosen = scene.run.buffers.find(one => one.id === buffer);
+  const chosen = scene.run.buffers.at(buffer < 0 ? Infinity : buffer);
   if (chosen === undefined) return 'Select a tile to see where it lies, who writes and who reads it.';
+  if (chosen.lifetime === null) return `${chosen.name} is never used.`;
   return chosen.space === 'sbuf' || chosen.space === 'psum'
     ? `${chosen.name} has no address.`
     : `${chosen.name} is in HBM, not on the chip.`;
 }
 
 function show(element: HTMLElement, scene: Scene, occupancy: Occupancy, tile: Tile, store: Store): void {
-  const facts = factsOf(scene.run, occupancy, tile, occupancy === scene.sbuf ? scene.classes : []);
-  const { ground } = scene.painter(tile, scene.state.time);
+  const facts = factsOf(scene.run, occupancy, tile);
+  const { ground } = scene.painter(tile, scene.time);
+  const group = occupancy === scene.psum ? stateWords(scene.usage.state(tile, scene.time)) : '';
   const swatch = el('i', { class: 'nki-memory-swatch', style: { background: ground } });
   const title = el('h4', {}, swatch, el('code', {}, facts.title), el('span', {}, facts.slot));
   const list = el('dl', {});
   for (const { name, value, code } of facts.facts) {
     list.append(el('dt', {}, name), el('dd', { class: code === true ? 'nki-memory-code' : '' }, value));
   }
+  if (group !== '') list.append(el('dt', {}, 'Group'), el('dd', {}, group));
   const type = el('p', { class: 'nki-memory-type' }, facts.type);
   const life = el('p', { class: 'nki-memory-life' }, facts.life);
   replace(element, title, type, list, life, lifeBar(facts, ground), buttons(scene, tile, facts, store));
@@ -102,7 +128,7 @@ function buttons(scene: Scene, tile: Tile, facts: TileFacts, store: Store): HTML
 
 export interface Card {
   readonly element: HTMLElement;
-  show(scene: Scene, tile: Tile, x: number, y: number): void;
+  show(scene: Scene, spot: Spot, x: number, y: number): void;
   hide(): void;
 }
 
@@ -113,12 +139,9 @@ export function createCard(): Card {
   const element = el('div', { class: 'nki-memory-card', role: 'tooltip', hidden: true }, title, lines);
   return {
     element,
-    show(scene, tile, x, y) {
-      const occupancy = scene.sbuf.of(tile.buffer.id) === tile ? scene.sbuf : scene.psum;
-      const facts = factsOf(scene.run, occupancy, tile, scene.classes);
-      setText(title, facts.title);
-      const rows = facts.facts.slice(0, 5).map(({ name, value }) => el('p', {}, el('span', {}, name), value));
-      replace(lines, el('p', { class: 'nki-memory-type' }, facts.type), ...rows);
+    show(scene, spot, x, y) {
+      setText(title, titleOf(spot));
+      replace(lines, ...rowsOf(scene, spot), el('p', { class: 'nki-memory-type' }, placeText(spot)));
       element.hidden = false;
       const host = element.parentElement;
       const room = { width: host?.clientWidth ?? 0, height: host?.clientHeight ?? 0 };
@@ -131,4 +154,32 @@ export function createCard(): Card {
       element.hidden = true;
     },
   };
+}
+
+function titleOf({ tile, fold }: Spot): string {
+  if (tile !== undefined) return tile.buffer.name;
+  return fold === undefined ? 'free' : format.plural(fold.boxes.length, 'dead tile');
+}
+
+/** Kinds of tiles that a fold's card names. */
+const KINDS = 6;
+
+function rowsOf(scene: Scene, { tile, fold }: Spot): HTMLElement[] {
+  const row = (name: string, value: string): HTMLElement => el('p', {}, el('span', {}, name), value);
+  if (tile !== undefined) {
+    const occupancy = scene.sbuf.of(tile.buffer.id) === tile ? scene.sbuf : scene.psum;
+    const facts = factsOf(scene.run, occupancy, tile);
+    const rows = facts.facts.slice(0, 5).map(({ name, value }) => row(name, value));
+    if (occupancy === scene.psum) rows.push(row('Group', stateWords(scene.usage.state(tile, scene.time))));
+    return [el('p', { class: 'nki-memory-type' }, facts.type), ...rows];
+  }
+  if (fold === undefined) return [];
+  const bytes = fold.boxes.reduce((sum, box) => sum + box.tile.high - box.tile.low, 0);
+  const counts = countsOf(fold.boxes);
+  const rows = counts.slice(0, KINDS).map(([name, count]) => row(name, `${format.count(count)} ×`));
+  if (counts.length > KINDS) rows.push(row(`${counts.length - KINDS} more names`, ''));
+  return [
+    el('p', { class: 'nki-memory-type' }, `${format.bytes(bytes)} per partition, not reused; click to zoom`),
+    ...rows,
+  ];
 }

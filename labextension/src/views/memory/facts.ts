@@ -2,8 +2,6 @@
 
 import * as format from '../../format';
 import type { Run } from '../../types';
-import type { PartitionClass } from './classes';
-import { lettersOf } from './classes';
 import { writerOf } from './colour';
 import type { Occupancy, Phase, Tile } from './occupancy';
 import { phaseAt } from './occupancy';
@@ -36,13 +34,13 @@ export function phaseWords(phase: Phase, share: number): string {
 }
 
 /** All facts of a tile. */
-export function factsOf(run: Run, occupancy: Occupancy, tile: Tile, classes: readonly PartitionClass[]): TileFacts {
+export function factsOf(run: Run, occupancy: Occupancy, tile: Tile): TileFacts {
   const { buffer } = tile;
   const site = run.site(buffer.site);
   const facts: Fact[] = [
     addressOf(tile),
     { name: 'Size', value: sizeOf(tile) },
-    { name: 'Partitions', value: partitionsOf(tile, classes) },
+    { name: 'Partitions', value: partitionsOf(tile) },
     { name: 'Written', value: writtenBy(run, tile) },
     ...readFacts(run, tile),
     reuseOf(occupancy, tile),
@@ -69,12 +67,9 @@ function sizeOf(tile: Tile): string {
   return count === 1 ? format.bytes(each) : `${format.bytes(each)} × ${count} = ${format.bytes(each * count)}`;
 }
 
-function partitionsOf(tile: Tile, classes: readonly PartitionClass[]): string {
+function partitionsOf(tile: Tile): string {
   if (!tile.placed) return format.plural(tile.bottom - tile.top, 'partition');
-  const range = format.range(tile.top, tile.bottom - 1);
-  if (classes.length < 2) return range;
-  const letters = lettersOf(tile, classes);
-  return `${range}, ${letters.length > 1 ? 'classes' : 'class'} ${letters}`;
+  return format.range(tile.top, tile.bottom - 1);
 }
 
 function writtenBy(run: Run, tile: Tile): string {

@@ -1,8 +1,9 @@
 /** The first line of the memory view: time, operands, and what can be chosen. */
 
-import { el, setAttribute, setText } from '../../dom';
+import { el, replace, setAttribute, setText } from '../../dom';
 import * as format from '../../format';
 import type { Colouring } from './colour';
+import { createLegend } from './legend';
 import type { Scene } from './scene';
 import { operandsOf } from './scene';
 
@@ -12,6 +13,10 @@ export interface Actions {
   hex(on: boolean): void;
   table(on: boolean): void;
   copy(): void;
+  core(core: number): void;
+  expand(): void;
+  /** Set the cursor to the moment shown. */
+  go(): void;
 }
 
 export interface Head {
@@ -28,17 +33,28 @@ const COLOURINGS = [
 
 /** Operands named in the compact head. */
 const NAMED = 3;
+const UNTOUCHED = 'The cursor has not been moved yet: this is the moment at which most bytes of SBUF are in use.';
 
 export function createHead(actions: Actions): Head {
   const when = el('span', { class: 'nki-memory-words' });
+  const go = el(
+    'button',
+    { type: 'button', title: 'Set the cursor to this time', on: { click: () => actions.go() } },
+    'Go there',
+  );
   const operands = el('span', { class: 'nki-memory-operands' });
+  const expand = el('button', {
+    type: 'button',
+    class: 'nki-memory-expand',
+    on: { click: () => actions.expand() },
+  });
   const controls = createControls(actions);
   const menu = el(
     'details',
     { class: 'nki-memory-menu' },
-    el('summary', { title: 'View options', 'aria-label': 'View options' }, '⋯'),
+    el('summary', { title: 'View options and legend', 'aria-label': 'View options and legend' }, '⋯'),
   );
-  const element = el('header', { class: 'nki-memory-head' }, el('h3', {}, 'Memory'), when, operands, menu);
+  const element = el('header', { class: 'nki-memory-head' }, el('h3', {}, 'Memory'), when, go, operands, menu, expand);
   menu.addEventListener('keydown', event => {
     if (event.key !== 'Escape' || !menu.open) return;
     menu.open = false;
@@ -48,14 +64,23 @@ export function createHead(actions: Actions): Head {
   return {
     element,
     draw(scene) {
-      const { state, run } = scene;
-      const at = `at ${format.time(state.time)}`;
-      const step = state.step >= 0 ? ` · step ${format.ordinal(state.step)}` : '';
+      const { state, run, atPeak } = scene;
+      const at = atPeak ? `at its fullest, ${format.time(scene.time)}` : `at ${format.time(scene.time)}`;
+      const step = !atPeak && state.step >= 0 ? ` · step ${format.ordinal(state.step)}` : '';
       setText(when, scene.compact ? at : `${run.kernel} · ${at}${step}`);
-      setAttribute(when, 'title', when.textContent);
+      setAttribute(when, 'title', atPeak ? UNTOUCHED : when.textContent);
+      go.hidden = !atPeak;
       drawOperands(operands, scene);
-      const host = scene.compact ? menu : element;
-      if (controls.element.parentElement !== host) host.append(controls.element);
+      const expanded = state.expanded === 'memory';
+      setText(expand, expanded ? '⤡' : '⤢');
+      setAttribute(expand, 'aria-pressed', String(expanded));
+      const words = expanded ? 'Back into its column' : 'Expand across the width';
+      setAttribute(expand, 'title', words);
+      setAttribute(expand, 'aria-label', `${words}: memory`);
+      expand.hidden = state.layout === 'narrow' && !expanded;
+      if (scene.compact) {
+        if (controls.element.parentElement !== menu) menu.append(controls.element);
+      } else if (controls.element.parentElement !== element) menu.before(controls.element);
       menu.hidden = !scene.compact;
       controls.draw(scene);
     },
@@ -66,16 +91,51 @@ export function createHead(actions: Actions): Head {
 function drawOperands(element: HTMLElement, scene: Scene): void {
   const { run, state } = scene;
   const step = state.selected >= 0 ? state.selected : state.step;
-  const names = scene.compact
-    ? operandsOf(run, step)
-        .map(id => scene.sbuf.of(id) ?? scene.psum.of(id))
-        .filter(tile => tile !== undefined)
-        .map(tile => tile.buffer.name)
-    : [];
+  const names =
+    scene.compact && !scene.atPeak
+      ? operandsOf(run, step)
+          .map(id => scene.sbuf.of(id) ?? scene.psum.of(id))
+          .filter(tile => tile !== undefined)
+          .map(tile => tile.buffer.name)
+      : [];
   const shown = names.slice(0, NAMED);
   if (names.length > NAMED) shown.push(`+ ${names.length - NAMED}`);
   setText(element, shown.join(' '));
   setAttribute(element, 'title', names.length > 0 ? names.join(' ') : null);
+}
+
+/** The switch between cores; empty where there is one only. */
+export function createCores(choose: (core: number) => void): Head {
+  const element = el('span', { class: 'nki-memory-cores', role: 'group', 'aria-label': 'Core', hidden: true });
+  let known = '';
+  return {
+    element,
+    draw(scene) {
+      const key = scene.cores.length < 2 ? '' : `${scene.cores.join(' ')} ${scene.core}`;
+      if (key === known) return;
+      const focused = element.contains(document.activeElement);
+      known = key;
+      element.hidden = key === '';
+      if (element.hidden) {
+        replace(element);
+        return;
+      }
+      const buttons = scene.cores.map(core =>
+        el(
+          'button',
+          {
+            type: 'button',
+            'aria-pressed': String(core === scene.core),
+            title: `Memories of core ${core}; a selected instruction brings those of its own`,
+            on: { click: () => choose(core) },
+          },
+          `Core ${core}`,
+        ),
+      );
+      replace(element, ...buttons);
+      if (focused) buttons[scene.cores.indexOf(scene.core)]?.focus();
+    },
+  };
 }
 
 function createControls(actions: Actions): Head {
@@ -97,6 +157,12 @@ function createControls(actions: Actions): Head {
   const copy = button('Copy as text', 'Copy the tiles as text', () => actions.copy());
   const group = (label: string, ...items: HTMLElement[]): HTMLElement =>
     el('span', { role: 'group', 'aria-label': label, class: 'nki-memory-group' }, ...items);
+  const legend = createLegend();
+  const keys = el(
+    'p',
+    { class: 'nki-memory-hint' },
+    'Ctrl or ⌘ with the wheel, or a drag, zooms; with the focus on a tile + − 0 do.',
+  );
   const element = el(
     'div',
     { class: 'nki-memory-controls' },
@@ -104,18 +170,22 @@ function createControls(actions: Actions): Head {
     group('Colour', ...colours),
     group('Range', full, used),
     group('Table', hex, table, copy),
+    legend,
+    keys,
   );
   setAttribute(table, 'aria-pressed', 'false');
   return {
     element,
     draw(scene) {
       on = { ...on, used: scene.state.usedRange, hex: scene.hex };
+      const zoomed = scene.zoom.bytes !== null || scene.zoom.rows !== null;
       COLOURINGS.forEach(([by], place) =>
         setAttribute(colours[place] ?? full, 'aria-pressed', String(scene.colouring === by)),
       );
-      setAttribute(full, 'aria-pressed', String(!on.used));
-      setAttribute(used, 'aria-pressed', String(on.used));
+      setAttribute(full, 'aria-pressed', String(!on.used && !zoomed));
+      setAttribute(used, 'aria-pressed', String(on.used && !zoomed));
       setAttribute(hex, 'aria-pressed', String(on.hex));
+      legend.hidden = keys.hidden = !scene.compact;
     },
   };
 }

@@ -26,14 +26,16 @@ const LINES = 28;
 /** A text that is cut goes only into boxes at least so wide. */
 const CUT = 34;
 
-/** The label of a box. */
-export function placeLabel(name: string, second: string, room: Room, measure: Measure): Label | null {
-  if (name === '') return null;
+/** The label of a box. A `whole` one is not cut. */
+export function placeLabel(name: string, second: string, room: Room, measure: Measure, whole = false): Label | null {
+  // Most boxes of a full map are slivers: these cost no measuring.
+  if (name === '' || Math.min(room.width, room.height) < LINE) return null;
   const across = room.width - 2 * SIDE;
   const along = room.height - 2 * SIDE;
   const width = measure.width(name);
   if (width <= across && room.height >= LINE) return upright(name, second, room, measure);
   if (width <= along && room.width >= LINE) return { text: name, second: '', turned: true };
+  if (whole) return null;
   const flat = room.height >= LINE && room.width >= CUT ? shorten(name, across, measure) : '';
   if (flat !== '') return upright(flat, second, room, measure);
   const tall = room.width >= LINE && room.height >= CUT ? shorten(name, along, measure) : '';
@@ -45,14 +47,18 @@ function upright(text: string, second: string, room: Room, measure: Measure): La
   return { text, second: fits ? second : '', turned: false };
 }
 
-/** A name that fits into a width: of "weights[3]" the index is kept, since it tells it from the others. */
+/**
+ * A name that fits into a width. Of "weights[3]" the index is kept, since it tells it from the others: "wei…[3]", then
+ * "…[3]", then nothing.
+ */
 export function shorten(name: string, width: number, measure: Measure): string {
   if (measure.width(name) <= width) return name;
   const index = /\[[^\]]*\]$/.exec(name)?.[0] ?? '';
+  if (index === '') return measure.fit(name, width);
   const letters = Array.from(name.slice(0, name.length - index.length));
-  for (let kept = index === '' ? 0 : letters.length - 1; kept > 0; kept--) {
+  for (let kept = letters.length - 1; kept >= 0; kept--) {
     const cut = `${letters.slice(0, kept).join('')}…${index}`;
     if (measure.width(cut) <= width) return cut;
   }
-  return measure.fit(name, width);
+  return '';
 }

@@ -3,8 +3,10 @@
 import type { Span } from '../../types';
 import type { PartitionClass } from './classes';
 import type { Measure } from './labels';
+import { shorten } from './labels';
 import type { Area } from './map';
 import type { Tile } from './occupancy';
+import { shareOf } from './ranges';
 
 /** A tile over its time; the three ends are pixels: being written up to `written`, live to `end`, dead to the right. */
 export interface Bar extends Area {
@@ -46,8 +48,8 @@ export interface ChartInput {
   readonly tiles: readonly Tile[];
   readonly window: Span;
   readonly partitions: PartitionClass | undefined;
-  /** Bytes at the lower edge. */
-  readonly shown: number;
+  /** Bytes from the upper to the lower edge. */
+  readonly bytes: Span;
   readonly area: Area;
   readonly measure: Measure;
   readonly deadWords: (time: number) => string;
@@ -74,7 +76,11 @@ interface Growing {
   busy: number;
 }
 
-export function layoutLifetimes(input: ChartInput): Chart {
+/** So many tiles are laid out between two breaks. */
+const STRETCH = 2048;
+
+/** The chart of many tiles, with breaks in which a page can do something else. */
+export function* layoutLifetimes(input: ChartInput): Generator<undefined, Chart> {
   const { window, area } = input;
   const last = Math.min(window.to, input.makespan);
   const scale = area.width / Math.max(1, window.to - window.from);
@@ -82,15 +88,17 @@ export function layoutLifetimes(input: ChartInput): Chart {
   const bars: Bar[] = [];
   const blocks: Block[] = [];
   const growing = new Map<number, Growing>();
+  let laid = 0;
   for (const tile of input.tiles) {
-    if (tile.low >= input.shown || !within(tile, input.partitions)) continue;
+    if (++laid % STRETCH === 0) yield undefined;
+    if (tile.low >= input.bytes.to || tile.high <= input.bytes.from || !within(tile, input.partitions)) continue;
     const left = x(tile.start);
     const right = x(Math.min(tile.gone, last));
     if ((Math.min(tile.gone, last) - tile.start) * scale >= OWN) {
       bars.push(barOf(input, tile, left, x(tile.written), x(tile.end), right));
       continue;
     }
-    const key = tile.low * 4_194_304 + (tile.high - tile.low);
+    const key = placeOf(input, tile);
     const busy = x(tile.end) - left;
     const open = growing.get(key);
     if (open !== undefined && left - open.right < JOIN) {
@@ -106,9 +114,15 @@ export function layoutLifetimes(input: ChartInput): Chart {
   return { bars, blocks, early: input.clobbered ? earlyOf(input, x) : [] };
 }
 
-/** Where a number of bytes stands. */
-export function byteY(bytes: number, shown: number, area: Area): number {
-  return area.y + (Math.min(bytes, shown) / shown) * area.height;
+/** Where a number of bytes stands, at most at the edges. */
+export function byteY(bytes: number, shown: Span, area: Area): number {
+  return area.y + Math.min(Math.max(shareOf(shown, bytes), 0), 1) * area.height;
+}
+
+/** A number that tiles of one place on the screen share, to half a pixel. */
+function placeOf({ bytes, area }: ChartInput, tile: Tile): number {
+  const top = Math.round(2 * byteY(tile.low, bytes, area));
+  return top * 65_536 + Math.round(2 * byteY(tile.high, bytes, area)) - top;
 }
 
 function within(tile: Tile, partitions: PartitionClass | undefined): boolean {
@@ -116,23 +130,26 @@ function within(tile: Tile, partitions: PartitionClass | undefined): boolean {
 }
 
 function vertical(input: ChartInput, tile: Tile): { y: number; height: number } {
-  const y = byteY(tile.low, input.shown, input.area);
-  const height = byteY(tile.high, input.shown, input.area) - y;
+  const y = byteY(tile.low, input.bytes, input.area);
+  const height = byteY(tile.high, input.bytes, input.area) - y;
   return { y, height: Math.max(LEAST, height > 5 ? height - 1 : height) };
 }
 
 function barOf(input: ChartInput, tile: Tile, x: number, written: number, end: number, right: number): Bar {
   const place = { x, width: Math.max(1, right - x), ...vertical(input, tile) };
   const tall = place.height >= TEXT;
-  const wide = tall ? input.measure.width(tile.buffer.name) : 0;
+  const { measure } = input;
+  const live = tall ? shorten(tile.buffer.name, end - written - 8, measure) : '';
+  const all = tall && live !== tile.buffer.name ? shorten(tile.buffer.name, end - x - 8, measure) : '';
+  const better = all.length > live.length;
   const dead = tall && right - end >= COUNTED ? input.deadWords(Math.min(tile.gone, input.makespan) - tile.end) : '';
   return {
     tile,
     written,
     end,
-    label: tall && wide <= end - x - 8 ? tile.buffer.name : '',
-    labelled: wide <= end - written - 8 ? 'live' : 'all',
-    deadLabel: dead !== '' && input.measure.width(dead) <= right - end - 8 ? dead : '',
+    label: better ? all : live,
+    labelled: better ? 'all' : 'live',
+    deadLabel: dead !== '' && measure.width(dead) <= right - end - 8 ? dead : '',
     ...place,
   };
 }
@@ -154,11 +171,4 @@ function earlyOf(input: ChartInput, x: (time: number) => number): Early[] {
     out.push({ x: x(start), y: y + height / 2, tile, by: tile.end - start });
   }
   return out;
-}
-
-/** Half the time that the compact lifetimes show around the cursor: a round part of the window of the timeline. */
-export function around(window: Span): number {
-  const most = (window.to - window.from) * 0.4;
-  const power = 10 ** Math.floor(Math.log10(Math.max(1, most)));
-  return [6, 5, 4, 3, 2, 1.5, 1].map(factor => factor * power).find(half => half <= most) ?? power;
 }

@@ -1,9 +1,12 @@
 /** Where everything of the SBUF map stands: bytes to the right, partitions down. Nothing is painted here. */
 
+import type { Span } from '../../types';
 import type { Label, Measure } from './labels';
 import { placeLabel } from './labels';
 import type { Phase, Tile } from './occupancy';
 import { phaseAt } from './occupancy';
+import type { Shown } from './ranges';
+import { shareOf } from './ranges';
 
 export interface Area {
   readonly x: number;
@@ -43,9 +46,7 @@ export interface MapInput {
   /** Tiles at the time, dead ones included. */
   readonly tiles: readonly Tile[];
   readonly time: number;
-  readonly partitions: number;
-  /** Bytes at the right edge. */
-  readonly shown: number;
+  readonly shown: Shown;
   readonly area: Area;
   readonly share: (tile: Tile, time: number) => number;
   readonly measure: Measure;
@@ -61,29 +62,47 @@ const APART = 46;
 /** The boxes of a map, dead ones first so that live ones lie on top. */
 export function layoutMap(input: MapInput): readonly Box[] {
   const order = { dead: 0, live: 1, writing: 2 };
+  const { bytes, rows } = input.shown;
   return input.tiles
-    .filter(tile => tile.low < input.shown)
+    .filter(tile => tile.low < bytes.to && Math.max(tile.high, tile.low + 1) > bytes.from)
+    .filter(tile => tile.top < rows.to && tile.bottom > rows.from)
     .map(tile => boxOf(input, tile))
     .sort((a, b) => order[a.phase] - order[b.phase] || a.tile.low - b.tile.low);
 }
 
 function boxOf(input: MapInput, tile: Tile): Box {
-  const { area, shown, partitions, time } = input;
-  const share = phaseAt(tile, time) === 'writing' ? input.share(tile, time) : 1;
-  const phase = phaseAt(tile, time) === 'writing' && share >= 1 ? 'live' : phaseAt(tile, time);
-  const left = Math.round(area.x + (tile.low / shown) * area.width);
-  const right = Math.round(area.x + (Math.min(tile.high, shown) / shown) * area.width);
-  const top = area.y + (tile.top / partitions) * area.height;
-  const bottom = area.y + (Math.min(tile.bottom, partitions) / partitions) * area.height;
+  const { area, time } = input;
+  const { bytes, rows } = input.shown;
+  const writing = phaseAt(tile, time) === 'writing';
+  const share = writing ? input.share(tile, time) : 1;
+  const phase = writing && share >= 1 ? 'live' : phaseAt(tile, time);
+  const [from, to] = [xOf(tile.low, bytes, area), xOf(tile.high, bytes, area)];
+  const left = Math.round(from);
+  const right = Math.round(to);
+  const top = yOf(tile.top, rows, area);
+  const bottom = yOf(tile.bottom, rows, area);
   // A line of bare ground parts neighbours; dead ones share an edge.
   const apart = phase === 'dead' ? -1 : right - left > 4 ? 1 : 0;
   const width = Math.max(LEAST, right - left - apart);
   const place = { x: left, y: top, width, height: Math.max(LEAST, bottom - top) };
   // By its true width, so that tiles of one size have labels alike.
-  const exact = ((Math.min(tile.high, shown) - tile.low) / shown) * area.width;
-  const room = { width: exact, height: place.height };
+  const room = { width: to - from, height: place.height };
   const label = placeLabel(tile.buffer.name, input.second(tile, phase, share), room, input.measure);
   return { tile, phase, share, label, ...place };
+}
+
+/** Where a byte of a partition stands, at most at the edges. */
+export function xOf(byte: number, bytes: Span, area: Area): number {
+  return area.x + clamped(shareOf(bytes, byte)) * area.width;
+}
+
+/** Where a partition begins, at most at the edges. */
+export function yOf(partition: number, rows: Span, area: Area): number {
+  return area.y + clamped(shareOf(rows, partition)) * area.height;
+}
+
+function clamped(share: number): number {
+  return Math.min(Math.max(share, 0), 1);
 }
 
 /** What stands at a point: the smallest box there, else the nearest within `halo` pixels. */
@@ -142,20 +161,24 @@ export function fullRange(reach: number, capacity: number): number {
 }
 
 /** Ticks at powers of two, in one unit. */
-export function byteTicks(shown: number, width: number): ByteTicks {
+export function byteTicks({ from, to }: Span, width: number): ByteTicks {
+  const shown = to - from;
   let step = 1;
   while ((step / shown) * width < APART && step < shown) step *= 2;
-  const size = shown >= 8 * 1024 * 1024 ? 1024 * 1024 : shown > 2048 ? 1024 : 1;
+  const size = to >= 8 * 1024 * 1024 ? 1024 * 1024 : to > 2048 ? 1024 : 1;
   const values: number[] = [];
-  for (let value = 0; value <= shown; value += step) values.push(value);
+  for (let value = Math.ceil(from / step) * step; value <= to; value += step) values.push(value);
   const unit = size === 1 ? 'B' : size === 1024 ? 'KiB' : 'MiB';
-  return { values, unit, label: value => String(value / size) };
+  return { values, unit, label: value => String(Number((value / size).toFixed(3))) };
 }
 
-/** The partitions named beside a map: every quadrant, and the last. */
-export function partitionTicks(partitions: number, height: number): readonly number[] {
-  const step = height >= 90 ? 32 : 64;
+/** The partitions named beside a map: every quadrant, and the last; fewer steps apart where it is zoomed. */
+export function partitionTicks({ from, to }: Span, height: number): readonly number[] {
+  const shown = to - from;
+  let step = height >= 90 ? 32 : 64;
+  while (step > 1 && step > shown / 2) step /= 2;
   const values: number[] = [];
-  for (let at = 0; at < partitions - step / 2; at += step) values.push(at);
-  return [...values, partitions - 1];
+  const last = Math.ceil(to) - 1;
+  for (let at = Math.ceil(from / step) * step; at < last - step / 2 + 0.5; at += step) values.push(at);
+  return [...values, last];
 }

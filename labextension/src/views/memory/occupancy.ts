@@ -2,6 +2,7 @@
 
 import { upper } from '../../run/search';
 import type { Buffer, Run } from '../../types';
+import { coreOf } from './cores';
 
 /** A tile in use, with its place. Bytes and partitions end before `high` and `bottom`; times are picoseconds. */
 export interface Tile {
@@ -43,8 +44,6 @@ export interface Occupancy {
 
 /** More tiles without room than this are told, not drawn. */
 const DRAWN_HOMELESS = 2000;
-/** Parts that a memory is cut into to find who lies where. */
-const PARTS = 256;
 const SPACING = 256;
 
 /** What a tile is at a time between its start and its going. */
@@ -59,10 +58,11 @@ export function writtenAt(tile: Tile, time: number): number {
   return Math.max(0, (time - tile.start) / (tile.written - tile.start));
 }
 
-/** The index of a memory. Takes time in proportion to the number of its tiles. */
-export function occupancyOf(run: Run, space: 'sbuf' | 'psum'): Occupancy {
+/** The index of a core's memory. Takes time in proportion to the number of its tiles. */
+export function occupancyOf(run: Run, space: 'sbuf' | 'psum', core: number): Occupancy {
   const capacity = run.capacity[space];
-  const used = run.buffers.filter(buffer => buffer.space === space && buffer.lifetime !== null);
+  const mine = run.buffers.filter(buffer => buffer.space === space && coreOf(run, buffer) === core);
+  const used = mine.filter(buffer => buffer.lifetime !== null);
   used.sort((a, b) => begin(a) - begin(b) || a.id - b.id);
   const placed = used.filter(buffer => buffer.byte >= 0 && buffer.partition >= 0);
   const homeless = placed.length === used.length ? [] : used.filter(b => b.byte < 0 || b.partition < 0);
@@ -127,15 +127,30 @@ function beyond(homeless: readonly Buffer[], floor: number): Draft[] {
 
 /** Sets `gone` and `next` of each tile whose bytes a later one takes. */
 function evict(tiles: readonly Draft[], reach: number): void {
-  const width = Math.max(1, Math.ceil(reach / PARTS));
-  const parts: Draft[][] = Array.from({ length: PARTS }, () => []);
+  // Segments of bytes, each with the tiles that lie in all of it and are not gone: `edges[i]` begins `lists[i]`.
+  const edges: number[] = [0, Math.max(1, reach)];
+  const lists: Draft[][] = [[]];
+  const cut = (byte: number): number => {
+    const place = upper(edges, edges.length, byte) - 1;
+    if (edges[place] === byte) return place;
+    edges.splice(place + 1, 0, byte);
+    lists.splice(place + 1, 0, lists[place] ?? []);
+    return place + 1;
+  };
   for (const tile of tiles) {
     if (!tile.placed || tile.high <= tile.low) continue;
-    const last = Math.floor((tile.high - 1) / width);
-    for (let part = Math.floor(tile.low / width); part <= last; part++) {
-      const kept = parts[part]?.filter(other => !gives(other, tile)) ?? [];
+    const first = cut(tile.low);
+    const last = cut(tile.high);
+    let alone = true;
+    for (let place = first; place < last; place++) {
+      const kept = (lists[place] ?? []).filter(other => !gives(other, tile));
       kept.push(tile);
-      parts[part] = kept;
+      alone &&= kept.length === 1;
+      lists[place] = kept;
+    }
+    if (alone && last - first > 1) {
+      edges.splice(first + 1, last - first - 1);
+      lists.splice(first + 1, last - first - 1);
     }
   }
 }

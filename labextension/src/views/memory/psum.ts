@@ -18,14 +18,15 @@ import {
   paintWriting,
 } from './brush';
 import { boxAt } from './map';
-import type { Section } from './sbuf';
 import type { Scene } from './scene';
+import type { Section } from './section';
+import { inside, pointIn } from './section';
 import { measureOf } from './scene';
 import { describe } from './table';
 import type { BankState } from './uses';
 
 const SIZES = {
-  compact: { plot: 44, left: 38, right: 8, gap: 3 },
+  compact: { plot: 36, left: 38, right: 8, gap: 3 },
   full: { plot: 62, left: 56, right: 12, gap: 9 },
 } as const;
 const ABOVE = 6;
@@ -42,13 +43,16 @@ export function createPsum(): Section {
   const caption = el('div', { class: 'nki-memory-caption' }, el('b', {}, MEMORY_LABELS.psum), words, now);
   const element = el('div', { class: 'nki-memory-psum' }, caption, plot, none);
   let pieces: readonly Piece[] = [];
+  let drawn: { readonly banks: Banks; readonly scene: Scene } | undefined;
 
   return {
     element,
+    plot,
+    axes: null,
     draw(scene) {
       const { psumBank } = scene.run.capacity;
       const count = bankCount(scene);
-      setText(words, `${count} banks × ${format.bytes(psumBank)} per partition`);
+      setText(words, `${count} banks × ${format.bytes(psumBank)}${scene.compact ? '' : ' per partition'}`);
       const lost = scene.psum.homeless.length;
       none.hidden = lost === 0;
       setText(
@@ -63,7 +67,8 @@ export function createPsum(): Section {
       const brush = { context: surface.context, scene };
       const banks = banksFor(scene, sizes, brush, plot.clientWidth);
       pieces = banks.pieces;
-      setText(now, scene.compact ? '' : nowWords(scene, banks, count));
+      drawn = { banks, scene };
+      setText(now, scene.compact ? shortNow(scene, banks, count) : nowWords(scene, banks, count));
       for (const bank of banks.banks) paintBank(brush, bank);
       for (const piece of pieces) paintPiece(brush, piece);
       for (const piece of pieces) paintOutline(brush, piece.tile, piece);
@@ -72,10 +77,28 @@ export function createPsum(): Section {
     describe(scene) {
       describe(surface.element, MEMORY_LABELS.psum, words.textContent, scene, scene.psumTiles);
     },
-    tileAt(event) {
-      const bounds = surface.element.getBoundingClientRect();
-      return boxAt(pieces, event.clientX - bounds.left, event.clientY - bounds.top)?.tile;
+    area: () => undefined,
+    spotAt(event) {
+      if (drawn === undefined) return undefined;
+      const [x, y] = pointIn(surface.element, event);
+      const bank = drawn.banks.banks.find(one => inside(one, x, y, 1));
+      if (bank === undefined) return undefined;
+      const { partitions, psumBank } = drawn.scene.run.capacity;
+      const share = (at: number, from: number, size: number): number =>
+        Math.min(Math.max((at - from) / size, 0), 1 - 1e-9);
+      return {
+        space: 'psum',
+        partition: Math.floor(share(y, bank.y, bank.height) * partitions),
+        byte: Math.floor((bank.number + share(x, bank.x, bank.width)) * psumBank),
+        time: drawn.scene.time,
+        tile: boxAt(pieces, x, y)?.tile,
+        fold: undefined,
+      };
     },
+    stops: () =>
+      [...pieces]
+        .sort((a, b) => a.x - b.x || a.y - b.y)
+        .map(piece => ({ key: `t${piece.tile.buffer.id} ${piece.x}`, area: piece, tile: piece.tile, fold: undefined })),
   };
 }
 
@@ -92,10 +115,16 @@ function banksFor(scene: Scene, sizes: Sizes, brush: Brush, width: number): Bank
     partitions: scene.run.capacity.partitions,
     area: { x: sizes.left, y: ABOVE, width: Math.max(8, width - sizes.left - sizes.right), height: sizes.plot },
     gap: sizes.gap,
-    state: tile => scene.usage.state(tile, scene.state.time),
-    words: state => (scene.compact ? '' : stateWords(state)),
+    state: tile => scene.usage.state(tile, scene.time),
+    words: state => (scene.compact ? shortWords(state) : stateWords(state)),
     measure: measureOf(brush.context, scene.palette),
   });
+}
+
+/** "10/16", "closed", "drained": where there is room for few letters. */
+function shortWords(state: BankState): string {
+  if (state.kind !== 'filling') return state.kind;
+  return state.of > 1 ? `${state.done}/${state.of}` : '';
 }
 
 /** "k 10 of 16", "group closed", "drained at 93.50 µs". */
@@ -106,11 +135,18 @@ export function stateWords(state: BankState): string {
   return state.of > 1 ? `write ${state.done} of ${state.of}` : 'being written';
 }
 
+function shortNow(scene: Scene, banks: Banks, count: number): string {
+  return scene.psum.tiles.length === 0 ? nowWords(scene, banks, count) : `${banks.used} of ${count} in use`;
+}
+
 /** "5 of 8 banks in use, 1 drained · high-water 16 KiB". */
 export function nowWords(scene: Scene, banks: Banks, count: number): string {
-  if (scene.psum.tiles.length === 0) return scene.psum.homeless.length === 0 ? 'not used by this run' : '';
+  if (scene.psum.tiles.length === 0) {
+    if (scene.psum.homeless.length > 0) return '';
+    return scene.cores.length > 1 ? `not used by core ${scene.core}` : 'not used by this run';
+  }
   const drained = banks.drained > 0 ? `, ${banks.drained} drained` : '';
-  return `${banks.used} of ${count} banks in use${drained} · high-water ${format.bytes(scene.psum.highWater.bytes)}`;
+  return `${banks.used} of ${count} banks in use${drained} · addresses up to ${format.bytes(scene.psum.highWater.bytes)}`;
 }
 
 function paintBank(brush: Brush, bank: Bank): void {

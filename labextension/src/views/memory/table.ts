@@ -32,26 +32,26 @@ export function rowsOf(scene: Scene): readonly { readonly space: string; readonl
 }
 
 function rowsFor(scene: Scene, tiles: readonly Tile[]): readonly Row[] {
-  const { run, usage, state } = scene;
+  const { run, usage, time } = scene;
   const sorted = [...tiles].sort((a, b) => a.low - b.low || a.top - b.top);
-  return sorted.map(tile => ({ tile, cells: rowOf(run, tile, state.time, usage.written(tile, state.time)) }));
+  return sorted.map(tile => ({ tile, cells: rowOf(run, tile, time, usage.written(tile, time)) }));
 }
 
 /** Everything as text: tabs between cells, a line for each tile. */
 export function textOf(scene: Scene): string {
-  const lines = [
-    `Memory of ${scene.run.kernel} at ${format.time(scene.state.time)}, step ${format.ordinal(scene.state.step)}`,
-  ];
+  const core = scene.cores.length > 1 ? `, core ${scene.core}` : '';
+  const step = scene.atPeak ? 'at its fullest' : `step ${format.ordinal(scene.state.step)}`;
+  const lines = [`Memory of ${scene.run.kernel}${core} at ${format.time(scene.time)}, ${step}`];
   lines.push(['Memory', ...COLUMNS].join('\t'));
-  for (const { space, rows } of rowsOf(scene)) lines.push(...rows.map(row => [space, ...row.cells].join('\t')));
+  for (const { space, rows } of rowsOf(scene)) for (const { cells } of rows) lines.push([space, ...cells].join('\t'));
   return `${lines.join('\n')}\n`;
 }
 
 /** Give a picture its words: what it is, its caption, and the first tiles with their states. */
 export function describe(picture: Element, space: string, words: string, scene: Scene, tiles: readonly Tile[]): void {
-  const rows = rowsFor(scene, tiles);
-  const named = rows.slice(0, NAMED).map(({ cells: [name, state] }) => `${name} ${state}`);
-  if (rows.length > NAMED) named.push(`${format.count(rows.length - NAMED)} more in the table`);
+  const first = [...tiles].sort((a, b) => a.low - b.low || a.top - b.top).slice(0, NAMED);
+  const named = rowsFor(scene, first).map(({ cells: [name, state] }) => `${name} ${state}`);
+  if (tiles.length > NAMED) named.push(`${format.count(tiles.length - NAMED)} more in the table`);
   setAttribute(picture, 'role', 'img');
   setAttribute(picture, 'aria-label', `${space}, ${words}: ${named.join(', ') || 'no tiles now'}`);
 }

@@ -29,7 +29,7 @@ export interface Usage {
   state(tile: Tile, time: number): BankState;
 }
 
-export const READ = 0;
+export const ROLE_READ = 0;
 export const ACCUMULATE = 2;
 /** Tiles whose groups are kept. */
 const KEPT = 4096;
@@ -88,8 +88,8 @@ export function grouped(run: Run, { steps, roles }: Uses, most = Infinity): read
     const step = steps[place];
     const mine: number[] = [];
     for (; place < steps.length && steps[place] === step; place++) mine.push(roles[place]);
-    if (mine.includes(READ) && writes.length > 0) drained = Math.max(drained, endOf(run, step));
-    const made = mine.filter(role => role !== READ);
+    if (mine.includes(ROLE_READ) && writes.length > 0) drained = Math.max(drained, endOf(run, step));
+    const made = mine.filter(role => role !== ROLE_READ);
     if (made.length === 0) continue;
     if (drained >= 0) close();
     if (groups.length >= most) return groups;
@@ -133,7 +133,7 @@ function byLifetime(tile: Tile, time: number): BankState {
 export function readersOf({ steps, roles }: Uses): readonly number[] {
   const readers: number[] = [];
   steps.forEach((step, place) => {
-    if (roles[place] === READ && readers.at(-1) !== step) readers.push(step);
+    if (roles[place] === ROLE_READ && readers.at(-1) !== step) readers.push(step);
   });
   return readers;
 }

@@ -116,8 +116,10 @@ export function createExpanded(context: Context, asked: HTMLElement, redraw: () 
 
 /** "k_t ← k[:, 1536:2048]". */
 function sentence({ inputs, outputs }: Motion): string {
-  const list = (items: readonly Operand[]): string =>
-    items.slice(0, 3).map(named).join(', ') + (items.length > 3 ? ', …' : '');
+  const list = (all: readonly Operand[]): string => {
+    const items = all.filter(item => item.part !== 'index');
+    return items.slice(0, 3).map(named).join(', ') + (items.length > 3 ? ', …' : '');
+  };
   if (inputs.length && outputs.length) return `${list(outputs)} ← ${list(inputs)}`;
   return list(inputs.length ? inputs : outputs);
 }
@@ -139,7 +141,7 @@ function below(motion: Motion, width: number): (HTMLElement | null)[] {
   const inHbm = [...motion.inputs, ...motion.outputs].filter(item => item.buffer.space === 'hbm');
   const notes = [transferText(motion), productText(motion), accumulationText(motion)].filter(text => text !== '');
   const shade =
-    motion.arrangement === 'unknown' || motion.arrangement === 'product' ? '' : 'Shade = source partition or row.';
+    motion.arrangement === 'undeclared' || motion.arrangement === 'product' ? '' : 'Shade = source partition or row.';
   return [
     ...inHbm.slice(0, 2).map(item => bytesFigure(item, width)),
     el('p', { class: 'nki-quiet nki-pad' }, [...notes, shade].filter(text => text !== '').join('. ')),

@@ -6,8 +6,10 @@ import type { Motion, Operand } from './model';
 import { gathered } from './model';
 import { runs } from './pattern';
 
-/** Runs that are drawn one by one in the strip of all bytes, and below it. */
-const TICKS = 160;
+/** Runs that are drawn in the strip of all bytes, and below it. */
+const TICKS = 4096;
+/** Levels of how much of a pixel is touched. */
+const LEVELS = 6;
 const CLOSE = 4;
 const CURVE = { width: 380, height: 110 };
 const CELLS = 8;
@@ -20,12 +22,7 @@ export function bytesFigure(item: Operand, width: number): HTMLElement | null {
   const found = runs(item.view.dims, item.view.offset, TICKS);
   const strip = svg('svg', { class: 'nki-mo-strip', width, height: 20, 'aria-hidden': 'true', style: hueOf(item) });
   strip.append(svg('rect', { class: 'nki-mo-buffer', x: 0.5, y: 0.5, width: width - 1, height: 19 }));
-  const scale = (width - 1) / all;
-  for (const run of found.runs) {
-    const x = Math.min(run.start * size * scale, width - 2);
-    const run_ = Math.max(run.length * size * scale, 1);
-    strip.append(svg('rect', { class: 'nki-mo-slice', x, y: 0.5, width: Math.min(run_, width - x), height: 19 }));
-  }
+  strip.append(...covered(found.runs, (size * (width - 1)) / all, Math.floor(width)));
   const more = found.count - found.runs.length;
   return el(
     'div',
@@ -46,6 +43,29 @@ export function bytesFigure(item: Operand, width: number): HTMLElement | null {
     strip,
     closeUp(item, found.runs.slice(0, CLOSE), size, width),
   );
+}
+
+/** Runs as stretches of pixels, fainter where few bytes of a pixel are touched. */
+function covered(all: readonly { start: number; length: number }[], scale: number, width: number): SVGElement[] {
+  const share = new Float32Array(width);
+  for (const { start, length } of all) {
+    const begin = start * scale;
+    const end = Math.min((start + length) * scale, width);
+    for (let x = Math.floor(begin); x < end && x < width; x += 1) share[x] += Math.min(end, x + 1) - Math.max(begin, x);
+  }
+  const level = (x: number): number => Math.ceil(Math.min(share[x], 1) * LEVELS - 1e-3);
+  const out: SVGElement[] = [];
+  for (let x = 0; x < width;) {
+    let end = x + 1;
+    while (end < width && level(end) === level(x)) end += 1;
+    if (share[x] > 0) {
+      const strength = Math.max(level(x), 1) / LEVELS;
+      const attributes = { class: 'nki-mo-slice', x, y: 0.5, width: end - x, height: 19, 'fill-opacity': strength };
+      out.push(svg('rect', attributes));
+    }
+    x = end;
+  }
+  return out;
 }
 
 function hueOf(item: Operand): string {

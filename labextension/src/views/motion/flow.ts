@@ -85,7 +85,10 @@ export function createFlow(context: Context, motion: Motion, options: FlowOption
   if (isTransfer) {
     for (const from of middle)
       for (const to of right)
-        if (from && to) arrows.append(arrow(from.right + 6, from.y, to.column.x - 6, to.y, motion.hue, true));
+        if (from && to) {
+          const isData = from.item.part !== 'index';
+          arrows.append(arrow(from.right + 6, from.y, to.column.x - 6, to.y, from.item.hue, isData));
+        }
     if (motion.transfer && motion.transfer.rate > 0) field.append(rate(motion, columns, middleY));
   } else {
     const { x, width } = engine;
@@ -136,7 +139,9 @@ function placed(
     partitions: run.capacity.partitions,
     shadeBy: shadeOf(item, motion.arrangement),
   });
-  return { item, tile: drawn, column, top, y: top + NAME + drawn.middle, right: column.x + drawn.width };
+  // In the middle of its row, so that arrows are short.
+  const begin = top + Math.max(options.tileHeight - drawn.height, 0) / 2;
+  return { item, tile: drawn, column, top: begin, y: begin + NAME + drawn.middle, right: column.x + drawn.width };
 }
 
 function operandElement(
@@ -170,14 +175,14 @@ function operandElement(
       ),
       el('span', { class: 'nki-quiet nki-ellipsis' }, item.layout.known ? shape : 'shape not recorded'),
     ),
-    el('div', { style: { height: `${options.tileHeight}px` } }, tile.element),
+    tile.element,
     el('div', { class: 'nki-mo-caption nki-ellipsis', title: `${named(item)} ${pattern(item.view)}` }, text),
     el(
       'div',
       { class: 'nki-mo-line nki-mo-links' },
-      link(run, store, item.writer, 'Written by', 'previous'),
+      link(run, store, item.writer, 'Written by', 'previous', item.buffer.kind === 'input' ? 'input' : ''),
       el('span', { class: 'nki-spacer' }),
-      link(run, store, item.reader, 'Next read by', 'next'),
+      link(run, store, item.reader, 'Next read by', 'next', item.buffer.kind === 'output' ? 'output' : ''),
     ),
   );
 }
@@ -208,11 +213,14 @@ function link(
   step: number,
   what: string,
   look: 'previous' | 'next',
+  nowhere: string,
 ): HTMLElement {
   const isKnown = step >= 0;
   const isPrevious = look === 'previous';
   const name = isKnown && run.has(step) ? run.op(step).name : '';
-  const label = isKnown ? `${what} #${format.ordinal(step)} ${name}`.trim() : `${what}: nothing here`;
+  const label = isKnown
+    ? `${what} #${format.ordinal(step)} ${name}`.trim()
+    : `${what}: ${nowhere || 'nothing that is known'}`;
   return el(
     'button',
     {
@@ -224,7 +232,7 @@ function link(
       on: { click: () => store.select(step) },
     },
     isPrevious && icon(look, 10),
-    isKnown ? `#${format.ordinal(step)}` : isPrevious ? 'input' : 'last',
+    isKnown ? `#${format.ordinal(step)}` : nowhere,
     !isPrevious && icon(look, 10),
   );
 }
@@ -312,7 +320,7 @@ export function arrayFigure(product: NonNullable<Motion['product']>, size: numbe
 function rate({ transfer }: Motion, { engine }: ReturnType<typeof columnsOf>, y: number): HTMLElement {
   const text = format.rate(transfer!.bytes, transfer!.duration);
   const style = { left: `${engine.x - 14}px`, width: `${engine.width + 28}px`, top: `${y - 34}px` };
-  return el('div', { class: 'nki-mo-rate', style }, text);
+  return el('div', { class: 'nki-mo-rate', style }, el('span', {}, text));
 }
 
 function arrow(x: number, y: number, toX: number, toY: number, hue: string, isOwn: boolean): SVGElement {

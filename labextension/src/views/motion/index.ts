@@ -6,7 +6,7 @@ import { useStyle } from '../../styles';
 import type { Changes, Context, State, View } from '../../types';
 import { asText, copyText, createExpanded, headline } from './expanded';
 import { createFlow, type Flow } from './flow';
-import { motionOf, progress, type IndexValues, type Motion } from './model';
+import { motionOf, progress, type IndexValues, type Motion, type Operand } from './model';
 import style from './motion.css';
 import { accumulationText, transferText } from './text';
 
@@ -36,7 +36,7 @@ export function createMotion(context: Context, values?: IndexValues): MotionView
   let motion: Motion | null = null;
   let flows: Flow[] = [];
   let drawn = -2;
-  let width = 0;
+  let width = WIDTH;
 
   const element = el(
     'section',
@@ -64,11 +64,9 @@ export function createMotion(context: Context, values?: IndexValues): MotionView
   };
   const draw = (state: State, isForced = false): void => {
     const { step } = state;
-    const available = body.clientWidth || WIDTH;
-    if (isForced || step !== drawn || available !== width) {
+    if (isForced || step !== drawn) {
       useStyle('motion', style, element);
       drawn = step;
-      width = available;
       const missing = reason(step);
       motion = missing === '' ? motionOf(run, step, values) : null;
       flows = [];
@@ -106,6 +104,14 @@ export function createMotion(context: Context, values?: IndexValues): MotionView
       flow.move(playing && share < 1);
     }
   };
+  // Asking for the width while drawing would lay the page out once more.
+  const observer = new ResizeObserver(() => {
+    const available = body.clientWidth;
+    if (!available || available === width) return;
+    width = available;
+    if (drawn !== -2) draw(store.state, true);
+  });
+  observer.observe(body);
   const isHidden = (): boolean => !expanded.isOpen && element.closest('[hidden]') !== null;
   return {
     element,
@@ -120,6 +126,7 @@ export function createMotion(context: Context, values?: IndexValues): MotionView
     },
     expand: () => expanded.open(),
     dispose() {
+      observer.disconnect();
       if (expanded.isOpen) expanded.element.close();
     },
   };
@@ -147,5 +154,8 @@ function footText(motion: Motion): string {
   const [partitions] = result.view.dims[0] ?? [1];
   const each = partitions > 0 ? result.elements / partitions : 0;
   if (result.buffer.space === 'hbm') return headline(motion);
-  return `${format.plural(each, 'element')} per partition on ${format.plural(partitions, 'partition')} · ${motion.lane}`;
+  const dtypes = (items: readonly Operand[]): string => [...new Set(items.map(item => item.view.dtype))].join(', ');
+  const casts = [dtypes(motion.inputs), dtypes(motion.outputs)].filter(text => text !== '').join(' → ');
+  const count = `${format.plural(each, 'element')} per partition on ${format.plural(partitions, 'partition')}`;
+  return [count, casts, motion.lane].filter(text => text !== '').join(' · ');
 }

@@ -1,5 +1,5 @@
 /** Buffers as rows and columns of elements, and what a view touches of them. */
-import { DTYPE_BYTES } from '../../_generated/schema';
+import { DTYPE_BYTES, INDIRECTIONS } from '../../_generated/schema';
 import type { Buffer, TileView } from '../../types';
 import { elements, normal, slice, type Slice } from './pattern';
 
@@ -43,9 +43,29 @@ function framing(view: TileView): Layout {
   return { rows: Math.floor(last / columns) + 1, columns, known: false };
 }
 
-/** What a view touches, on its buffer's layout. */
-export function sliceOf(view: TileView, layout: Layout): Slice {
-  return slice(view.dims, view.offset, layout.columns, RECTS);
+/**
+ * What a view touches, on its buffer's layout. Run-time indices replace the rows of a "vector" view by those in
+ * `values`; where nobody knows these, and for other indices, it is a frame around what they may reach.
+ */
+export function sliceOf(view: TileView, layout: Layout, values: ArrayLike<number> | null): Slice {
+  const indirect = INDIRECTIONS[view.indirect] ?? 'none';
+  if (indirect === 'none') return slice(view.dims, view.offset, layout.columns, RECTS);
+  const { bounds } = slice(view.dims, view.offset, layout.columns, RECTS);
+  if (bounds === null) return { rects: [], bounds, exact: false };
+  const anywhere = { row: 0, column: 0, rows: layout.rows, columns: layout.columns };
+  if (indirect === 'gather') {
+    const rows = { ...bounds, column: 0, columns: layout.columns };
+    return { rects: [rows], bounds: rows, exact: false };
+  }
+  const step = view.dims[0]?.[1] ?? 0;
+  if (indirect !== 'vector' || step <= 0 || step % layout.columns !== 0)
+    return { rects: [anywhere], bounds: anywhere, exact: false };
+  const inner = slice(view.dims.slice(1), view.offset, layout.columns, RECTS).bounds ?? bounds;
+  const reach = { ...inner, row: 0, rows: layout.rows };
+  if (values === null || values.length > RECTS) return { rects: [reach], bounds: reach, exact: false };
+  const each = step / layout.columns;
+  const rects = Array.from(values, value => ({ ...inner, row: inner.row + value * each }));
+  return { rects: rects.filter(rect => rect.row >= 0 && rect.row < layout.rows), bounds: reach, exact: true };
 }
 
 /** Bytes that a view steps through; 0 where its dtype is unknown. */

@@ -8,7 +8,7 @@ import { accumulation, neighbours, type Accumulation, type Neighbours } from './
 import { elements, repeats, type Slice } from './pattern';
 import { subscript } from './subscript';
 
-export type Part = 'stationary' | 'moving' | '';
+export type Part = 'stationary' | 'moving' | 'index' | '';
 
 /** Values of a view before a step, where somebody has them; null: not kept. */
 export type IndexValues = (view: number, step: number) => ArrayLike<number> | null;
@@ -87,7 +87,12 @@ export function motionOf(run: Run, step: number, values: IndexValues = () => nul
     const part: Part = i === treatment.stationary ? 'stationary' : i === treatment.moving ? 'moving' : '';
     return operand(run, step, access, treatment.operands[i] ?? '', part, values, !isTransfer);
   });
-  const inputs = operands.filter(item => item.role === 'read');
+  // The tensors of run-time indices are read as well; each once.
+  const indices = [...new Set(operands.flatMap(item => (item.index ? [item.index.id] : [])))];
+  const inputs = [
+    ...operands.filter(item => item.role === 'read'),
+    ...indices.map(view => operand(run, step, { view, role: 'read' }, 'index', 'index', values, false)),
+  ];
   const outputs = operands.filter(item => item.role !== 'read').map(item => ({ ...item, hue: lane.hue }));
   const adding = outputs.find(item => item.buffer.space === 'psum' && treatment.stationary >= 0);
   return {
@@ -96,7 +101,7 @@ export function motionOf(run: Run, step: number, values: IndexValues = () => nul
     lane: lane.label,
     hue: lane.hue,
     arrangement: treatment.arrangement,
-    inputs: isTransfer ? inputs.map(item => ({ ...item, hue: lane.hue })) : inputs,
+    inputs: isTransfer ? inputs.map(item => (item.part === 'index' ? item : { ...item, hue: lane.hue })) : inputs,
     outputs,
     transfer: treatment.transfer && moved(run, place, treatment.transfer, operands),
     product: product(run, operands),
@@ -124,6 +129,7 @@ function operand(
   const producer = near.writer >= 0 ? words.laneOf(run, near.writer).hue : null;
   const first = lifetime && lifetime.writer >= 0 ? run.lanes[lifetime.writer].hue : null;
   const isMoved = view.indirect > 0;
+  const index = view.index >= 0 ? indexOf(run, step, view.index, values) : null;
   const texts = view.dtype === buffer.dtype && !isMoved ? subscript(view.dims, view.offset, buffer.shape) : null;
   return {
     ...near,
@@ -134,13 +140,13 @@ function operand(
     view,
     buffer,
     layout,
-    slice: sliceOf(view, layout),
+    slice: sliceOf(view, layout, index?.values ?? null),
     subscript: texts && texts.length > 0 ? `[${texts.join(', ')}]` : '',
     elements: elements(view.dims),
     bytes: viewBytes(view),
     repeats: repeats(view.dims),
     indirect: INDIRECTIONS[view.indirect] ?? 'none',
-    index: view.index >= 0 ? indexOf(run, step, view.index, values) : null,
+    index,
     hue: producer ?? first ?? 'sync',
     origin: withOrigin ? origin(run, near.writer, view.buffer) : null,
   };

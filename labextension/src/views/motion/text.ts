@@ -10,7 +10,8 @@ import { runs } from './pattern';
 /** "k[:, 1536:2048]"; a pattern that no index writes is given as dimensions. */
 export function named(item: Operand): string {
   if (item.indirect !== 'none') return `${item.buffer.name}${item.index ? `[${item.index.name}]` : '[register]'}`;
-  return `${item.buffer.name}${item.subscript}`;
+  const isWhole = /^\[:(, :)*\]$/.test(item.subscript);
+  return `${item.buffer.name}${isWhole ? '' : item.subscript}`;
 }
 
 /** "[[4096, 64], [1, 512]] + 1536": steps and sizes in elements, as an access pattern is written. */
@@ -30,6 +31,11 @@ export function partitions(item: Operand): string {
 export function runsText(item: Operand): string {
   const size = bytesOf(item.view.dtype);
   if (!(size > 0) || item.elements === 0) return '';
+  if (item.indirect === 'vector') {
+    const [count] = item.view.dims[0] ?? [1];
+    return `${format.plural(count, 'row')} of ${format.bytes((item.elements / count) * size)}`;
+  }
+  if (item.indirect !== 'none') return format.bytes(item.elements * size);
   const found = runs(item.view.dims, item.view.offset, 2);
   const [first, second] = found.runs;
   const length = format.bytes(first.length * size);

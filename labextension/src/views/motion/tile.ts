@@ -10,6 +10,8 @@ const RATIO = 8;
 const BANDS = 12;
 const LEAST = 2;
 const LIGHT = 0.35;
+/** The least side of a drawing that has room for the mark of a cut. */
+const CUT = 12;
 
 export interface Box {
   readonly width: number;
@@ -38,8 +40,9 @@ export interface Tile {
 
 /** The dimension of an operand in whose order elements of a source's first dimension lie; -1: that is unknown. */
 export function shadeOf(item: Operand, arrangement: Arrangement): number {
+  if (item.indirect !== 'none' && !item.slice.exact) return -1; // nobody knows which rows
   const isResult = item.role !== 'read';
-  if (arrangement === 'unknown' || arrangement === 'product') return -1;
+  if (arrangement === 'undeclared' || arrangement === 'product') return -1;
   const { dims } = item.view;
   if (isResult && arrangement === 'transposed') return dims.length - 1;
   const first = dims.findIndex(([size]) => size > 1);
@@ -89,7 +92,8 @@ export function tile(item: Operand, { box, axes, partitions, shadeBy }: TileOpti
       }),
     );
   }
-  if (size.cut) element.append(svg('path', { class: 'nki-mo-cut', d: cutMark(origin, size, columns > rows) }));
+  if (size.cut && Math.min(size.width, size.height) >= CUT)
+    element.append(svg('path', { class: 'nki-mo-cut', d: cutMark(origin, size, columns > rows) }));
   if (axes) element.append(...numbers(item, rows, columns, above, size, origin, frame));
   return {
     element,

@@ -1,5 +1,5 @@
 /** Curves below the lanes: memory in use, and bytes per time of the DMA queues. */
-import type { Rows, Run } from '../../types';
+import type { OnChip, Rows, Run } from '../../types';
 import { after } from './bars';
 import { type Scale, xOf } from './zoom';
 
@@ -15,11 +15,12 @@ export interface Curve {
 /** Width of a step of the DMA curve in pixels. */
 const RATE_STEP = 4;
 
-/** Memory in use, drawn to the largest value of the whole run so that zooming does not stretch it. */
-export function usageCurve(run: Run, space: 'sbuf' | 'psum', scale: Scale): Curve {
-  const pairs = run.usage(space, scale.from, scale.to, Math.max(1, Math.round(scale.width)));
+/** Live bytes of a core's memory, drawn to the largest value of the whole run on any core: neither zooming nor the
+ * choice of a core stretches it. */
+export function usageCurve(run: Run, space: OnChip, core: number, scale: Scale): Curve {
+  const pairs = run.usage(space, core, scale.from, scale.to, Math.max(1, Math.round(scale.width)));
   const points = new Float64Array(pairs.length);
-  const top = peak(run, space);
+  const top = run.peak(space)?.bytes ?? 0;
   let most = 0;
   for (let at = 0; at + 1 < pairs.length; at += 2) {
     points[at] = Math.max(0, xOf(scale, pairs[at]));
@@ -30,23 +31,8 @@ export function usageCurve(run: Run, space: 'sbuf' | 'psum', scale: Scale): Curv
 }
 
 /** True if the run uses a memory at all. */
-export function isUsed(run: Run, space: 'sbuf' | 'psum'): boolean {
-  return peak(run, space) > 0;
-}
-
-const peaks = new WeakMap<Rows, { sbuf: number; psum: number }>();
-
-function peak(run: Run, space: 'sbuf' | 'psum'): number {
-  let found = peaks.get(run.rows);
-  if (found === undefined) peaks.set(run.rows, (found = { sbuf: most(run, 'sbuf'), psum: most(run, 'psum') }));
-  return found[space];
-}
-
-function most(run: Run, space: 'sbuf' | 'psum'): number {
-  const pairs = run.usage(space, 0, Math.max(1, run.makespan), 1);
-  let largest = 0;
-  for (let at = 1; at < pairs.length; at += 2) largest = Math.max(largest, pairs[at]);
-  return largest;
+export function isUsed(run: Run, space: OnChip): boolean {
+  return (run.peak(space)?.bytes ?? 0) > 0;
 }
 
 /** Bytes that a run's DMA queues have moved before a time; a transfer moves its bytes evenly. */

@@ -6,7 +6,15 @@ import { layoutLane, type LaneFigure } from './columns';
 import { type DmaFigure, layoutDma } from './dma';
 import { flowCurve, type FlowCurve } from './flows';
 import { layoutPath, type Piece } from './path';
-import { type DmaStrip, type FlowStrip, type LaneStrip, type Layout, SIZES, type Strip } from './strips';
+import {
+  type CounterStrip,
+  type DmaStrip,
+  type FlowStrip,
+  type LaneStrip,
+  type Layout,
+  SIZES,
+  type Strip,
+} from './strips';
 import { type Scale, xOf } from './zoom';
 
 export interface Figure extends Layout {
@@ -42,10 +50,14 @@ export function layoutFigure(run: Run, layout: Layout, scale: Scale): Figure {
       const ids = strip.lanes.map(lane => lane.id);
       dma.set(strip, layoutDma(run, ids, scale, strip.tracks.length));
     } else if (strip.kind === 'counter') {
-      curves.set(strip, strip.counter === 'rate' ? rateCurve(run, scale) : usageCurve(run, strip.counter, scale));
+      curves.set(strip, curveOf(run, strip, scale));
     }
   }
   return { run, rows: run.rows, scale, ...layout, path, lanes, dma, curves, flows };
+}
+
+function curveOf(run: Run, { counter, core }: CounterStrip, scale: Scale): Curve {
+  return counter === 'rate' ? rateCurve(run, scale) : usageCurve(run, counter, core, scale);
 }
 
 /** The strip that has a lane. */

@@ -108,7 +108,9 @@ function titleOf(strip: Strip, run: Run): string | null {
     case 'dma':
       return strip.lanes.map(lane => lane.label).join('\n');
     case 'counter':
-      return strip.counter === 'rate' ? 'Bytes per second of all DMA queues' : 'Bytes in use of the fullest partition';
+      return strip.counter === 'rate'
+        ? 'Bytes per second of all DMA queues'
+        : 'Live bytes in the fullest partition; max: of this window';
     case 'flow':
       return FLOWS[strip.flow].told;
     case 'axis':

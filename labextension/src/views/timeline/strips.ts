@@ -33,6 +33,8 @@ export interface DmaStrip extends Place {
 export interface CounterStrip extends Place {
   readonly kind: 'counter';
   readonly counter: Counter;
+  /** Whose memory it counts; -1: of all cores. */
+  readonly core: number;
 }
 /** What DMA waits for: the rate of HBM, of all cores (-1), or the descriptors of one. */
 export interface FlowStrip extends Place {
@@ -87,18 +89,20 @@ export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritic
   };
   add({ kind: 'axis', top, height: SIZES.axis });
   if (state.showCritical) add({ kind: 'path', top, height: SIZES.path });
-  const cores = new Set(run.lanes.map(lane => lane.core));
-  for (const core of cores) {
-    if (cores.size > 1) add({ kind: 'core', core, top, height: SIZES.core });
+  const counters = countersOf(state.layout);
+  for (const core of run.cores) {
+    if (run.cores.length > 1) add({ kind: 'core', core, top, height: SIZES.core });
     const lanes = run.lanes.filter(lane => lane.core === core && drawn(run, lane));
     for (const lane of lanes) if (lane.kind === 'engine') add(laneStrip(lane, top, state.layout === 'widest'));
     const queues = lanes.filter(lane => lane.kind === 'dma');
     if (queues.length > 0) add(dmaStrip(queues, top, tracksFor(run, queues)));
     if (state.layout !== 'narrow' && hasFlow(run, 'descriptors', core)) add(flowStrip('descriptors', core, top));
+    for (const counter of counters)
+      if (counter !== 'rate' && isUsed(run, counter))
+        add({ kind: 'counter', counter, core, top, height: SIZES.counter });
   }
-  for (const counter of countersOf(state.layout).filter(one => hasData(run, one))) {
-    add({ kind: 'counter', counter, top, height: SIZES.counter });
-  }
+  if (counters.includes('rate') && run.lanes.some(lane => lane.kind === 'dma' && drawn(run, lane)))
+    add({ kind: 'counter', counter: 'rate', core: -1, top, height: SIZES.counter });
   if (state.layout !== 'narrow' && hasFlow(run, 'hbm', -1)) add(flowStrip('hbm', -1, top));
   return { strips, height: top };
 }
@@ -133,11 +137,6 @@ function dmaStrip(lanes: readonly Lane[], top: number, count: number): DmaStrip 
     queues: top + both,
     pitch: rows > 0 ? SIZES.pitch : 0,
   };
-}
-
-function hasData(run: Run, counter: Counter): boolean {
-  if (counter !== 'rate') return isUsed(run, counter);
-  return run.lanes.some(lane => lane.kind === 'dma' && drawn(run, lane));
 }
 
 function countersOf(layout: State['layout']): readonly Counter[] {

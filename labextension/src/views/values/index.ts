@@ -7,6 +7,7 @@ import type { Buffer, Context, State, ValuesAnswer, View } from '../../types';
 import { createChoice } from './choice';
 import { errorScale, signedScale, sizeScale, type Look, type Scale } from './colours';
 import { createDistribution } from './distribution';
+import { createGrowth } from './growth';
 import { createMap, type HeatMap, type Place } from './map';
 import { createNumbers, origin } from './numbers';
 import { named, nextWrite, operandsOf, placeText, tileOf } from './tiles';
@@ -25,7 +26,7 @@ const LOOKS: readonly (readonly [Look, string])[] = [
   ['magnitude', 'Magnitude'],
   ['bits', 'Bits'],
 ];
-const REFERENCES: Readonly<Record<string, string>> = { shadow: 'float32', checked: 'run.check' };
+const REFERENCES: Readonly<Record<string, string>> = { shadow: 'float64', checked: 'run.check' };
 const NO_KERNEL = 'Values need the kernel: run the cell again and open run.view().';
 /** So long the cursor rests before the kernel is asked. */
 const PAUSE_MS = 60;
@@ -76,6 +77,10 @@ class Values implements ValuesView {
   private readonly maps: readonly HeatMap[];
   private readonly numbers = createNumbers(place => this.choose(place));
   private readonly distribution = createDistribution(mark => this.findMark(mark));
+  private readonly growth = createGrowth(
+    step => this.context.store.select(step),
+    () => this.askGrowth(),
+  );
   private readonly wide = el('button', { type: 'button', class: 'nki-text-button' }, 'Expand');
   private readonly nextNan = el('button', { type: 'button', class: 'nki-text-button', 'aria-keyshortcuts': 'N' });
   private readonly nextWrite = el('button', { type: 'button', class: 'nki-text-button' }, 'Next write');
@@ -107,7 +112,7 @@ class Values implements ValuesView {
       'div',
       { class: 'nki-values-body' },
       el('div', { class: 'nki-values-maps' }, ...this.maps.map(map => map.element)),
-      el('div', { class: 'nki-values-below' }, this.numbers.element, this.distribution.element),
+      el('div', { class: 'nki-values-below' }, this.numbers.element, this.distribution.element, this.growth.element),
     );
     this.element = el(
       'section',
@@ -180,6 +185,13 @@ class Values implements ValuesView {
         this.say('No later instruction writes NaN or an infinity.');
         speak('No later instruction writes NaN or an infinity');
       }
+    });
+  }
+
+  private askGrowth(): void {
+    this.growth.wait();
+    this.context.values?.growth(found => {
+      if (!this.disposed) this.growth.show(found, this.run.steps);
     });
   }
 
@@ -323,14 +335,15 @@ class Values implements ValuesView {
 
   private controls(): void {
     const header = this.tile?.header;
-    const isLive = this.context.values?.isLive ?? false;
+    const isLive = this.context.values?.isLive === true;
     this.times.draw((header?.when as When | undefined) ?? this.when);
     this.looks.draw(this.look);
     for (const [when] of TIMES) this.times.allow(when, isLive, NO_KERNEL);
-    const hasBits = header === undefined || header.when !== 'change';
+    const hasBits = header?.when !== 'change';
     this.looks.allow('bits', hasBits, 'A difference has no bits');
     if (!hasBits && this.look === 'bits') this.look = 'signed';
     this.nextNan.hidden = !isLive;
+    this.growth.element.hidden = !isLive || header?.references.includes('shadow') !== true;
     const known = header?.references ?? [];
     this.reference.hidden = known.length === 0 || this.when === 'change';
     replace(
@@ -364,10 +377,18 @@ class Values implements ValuesView {
     const bins = header.row_bin * header.column_bin;
     const note = `${header.dtype}, ${when} step ${format.ordinal(header.step)}${bins > 1 ? ` · ${bins} elements in a cell` : ''}`;
     const title = header.when === 'change' ? 'Change' : 'This run';
-    this.maps[0]?.show({ tile, of, scale, title, note, hasBar: true }, palette, height);
+    this.maps[0]?.show({ tile, of, scale, title, note, hasBar: true, ownMarks: true }, palette, height);
     const against = REFERENCES[header.against] ?? header.against;
     this.maps[1]?.show(
-      cells.reference && { tile, of: cells.reference, scale, title: 'Reference', note: against, hasBar: false },
+      cells.reference && {
+        tile,
+        of: cells.reference,
+        scale,
+        title: 'Reference',
+        note: against,
+        hasBar: false,
+        ownMarks: false,
+      },
       palette,
       height,
     );
@@ -380,6 +401,7 @@ class Values implements ValuesView {
         title: 'Relative error',
         note: 'log scale',
         hasBar: true,
+        ownMarks: false,
       },
       palette,
       height,
@@ -400,7 +422,14 @@ class Values implements ValuesView {
   private focusOn(): void {
     const { tile, place } = this;
     if (tile === null) return;
-    this.numbers.show(tile, place, this.size, this.look, this.scale(tile), this.context.palette());
+    const rows = this.buffer?.space === 'hbm' ? 'rows' : 'partitions';
+    this.numbers.show(
+      tile,
+      place,
+      this.size,
+      { look: this.look, scale: this.scale(tile), rows },
+      this.context.palette(),
+    );
     const first = origin(tile, place, this.size);
     for (const map of this.maps) map.frame(first, this.size);
   }

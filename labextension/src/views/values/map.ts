@@ -7,7 +7,7 @@ import type { Palette } from '../../types';
 import type { TileValues } from '../../tile_values';
 import type { Scale } from './colours';
 import { gradient } from './colours';
-import { fitCells, paint, type Painted } from './picture';
+import { fitCells, marksOf, paint, type Painted } from './picture';
 import { brief } from './text';
 
 /** Room for the numbers of rows, and for those of columns, in CSS pixels. */
@@ -29,6 +29,8 @@ export interface Shown {
   readonly note: string;
   /** Of what numbers on the bar are. */
   readonly hasBar: boolean;
+  /** Marks are those of the tile; else NaN and infinities of what is shown. */
+  readonly ownMarks: boolean;
 }
 
 export interface HeatMap {
@@ -143,7 +145,8 @@ export function createMap(handlers: Handlers): HeatMap {
       const tall = Math.max(8, (fit.rows * fit.high) / ratio);
       for (const one of [surface, overlay]) one.resize(LEFT + width, Math.ceil(tall) + BELOW);
       surface.clear();
-      painted = paint(tile.cells, next.of, fit, scale, [rgbOf(palette.ink), rgbOf(palette.bg)]);
+      const cells = next.ownMarks ? tile.cells : { ...tile.cells, marks: marksOf(next.of, tile.cells.marks) };
+      painted = paint(cells, next.of, fit, scale, [rgbOf(palette.ink), rgbOf(palette.bg), rgbOf(palette.faint)]);
       const [wide, high] = cellSize();
       const picture = [LEFT, 0, fit.columns * wide, fit.rows * high] as const;
       painted.strip.draw(surface.context, 0, Math.max(1, fit.rows), picture);

@@ -10,9 +10,16 @@ import type { Look, Scale } from './colours';
 import type { Place } from './map';
 import { brief, exact, hex, indices, marksText, ulps } from './text';
 
+/** How numbers are shown, and what the rows are called. */
+export interface Manner {
+  readonly look: Look;
+  readonly scale: Scale;
+  readonly rows: string;
+}
+
 export interface Numbers {
   readonly element: HTMLElement;
-  show(tile: TileValues, place: Place, size: Place, look: Look, scale: Scale, palette: Palette): void;
+  show(tile: TileValues, place: Place, size: Place, how: Manner, palette: Palette): void;
   /** The element in words. */
   spoken(tile: TileValues, place: Place): string;
 }
@@ -34,7 +41,7 @@ export function createNumbers(choose: (place: Place) => void): Numbers {
   });
   return {
     element,
-    show(tile, place, size, look, scale, palette) {
+    show(tile, place, size, how, palette) {
       const { header } = tile;
       const first = origin(tile, place, size);
       const rows = Math.min(size.row, header.rows);
@@ -43,7 +50,7 @@ export function createNumbers(choose: (place: Place) => void): Numbers {
       setText(
         where,
         rows && columns
-          ? `${header.lead > 1 ? 'rows' : 'partitions'} ${format.range(first.row, last.row)}, columns ${format.range(first.column, last.column)}`
+          ? `${how.rows} ${format.range(first.row, last.row)}, columns ${format.range(first.column, last.column)}`
           : 'the tile has no elements',
       );
       grid.style.setProperty('--columns', String(columns));
@@ -60,7 +67,7 @@ export function createNumbers(choose: (place: Place) => void): Numbers {
           { role: 'row', class: 'nki-values-row' },
           el('span', { role: 'rowheader' }, row),
           ...Array.from({ length: columns }, (_, x) =>
-            cell(tile, { row, column: first.column + x }, place, look, scale, palette),
+            cell(tile, { row, column: first.column + x }, place, how, palette),
           ),
         );
       });
@@ -86,7 +93,7 @@ export function origin({ header }: TileValues, place: Place, size: Place): Place
   return { row: begin(place.row, size.row, header.rows), column: begin(place.column, size.column, header.columns) };
 }
 
-function cell(tile: TileValues, at: Place, chosen: Place, look: Look, scale: Scale, palette: Palette): HTMLElement {
+function cell(tile: TileValues, at: Place, chosen: Place, { look, scale }: Manner, palette: Palette): HTMLElement {
   const { header } = tile;
   const found = tile.at(at.row, at.column);
   const isChosen = at.row === chosen.row && at.column === chosen.column;

@@ -36,7 +36,7 @@ export interface Bin {
 }
 
 /** The largest magnitude of the cells in a place of the picture, and every mark. */
-export function binAt(cells: Cells, of: ArrayLike<number>, fit: Fit, row: number, column: number): Bin {
+export function binAt(cells: Pixels, of: ArrayLike<number>, fit: Fit, row: number, column: number): Bin {
   let value = 0;
   let size = -1;
   let marks = 0;
@@ -57,6 +57,17 @@ export function binAt(cells: Cells, of: ArrayLike<number>, fit: Fit, row: number
   return { value, marks };
 }
 
+/** Flags for NaN and infinities among values; what nothing wrote stays what it is. */
+export function marksOf(of: ArrayLike<number>, marks: ArrayLike<number>): Uint8Array {
+  const own = new Uint8Array(of.length);
+  for (let at = 0; at < own.length; at++) {
+    if (marks[at] & MARKS.unwritten) own[at] = MARKS.unwritten;
+    else if (Number.isNaN(of[at])) own[at] = MARKS.nan;
+    else if (Math.abs(of[at]) === Infinity) own[at] = MARKS.inf;
+  }
+  return own;
+}
+
 /** The first cell of a place, and the one after its last. */
 export function covered(place: number, each: number, count: number): readonly [number, number] {
   const end = Math.min(count, Math.floor((place + 1) * each + 1e-9));
@@ -73,6 +84,13 @@ export interface Patch {
   readonly inf: number;
 }
 
+/** What is painted of cells. */
+export interface Pixels {
+  readonly rows: number;
+  readonly columns: number;
+  readonly marks: ArrayLike<number>;
+}
+
 export interface Painted {
   readonly strip: Strip;
   readonly fit: Fit;
@@ -84,7 +102,13 @@ const MOST_PATCHES = 5;
 const NEAR = 6;
 
 /** Paint cells. NaN and infinities are a checker of black and white, what nothing wrote is dotted. */
-export function paint(cells: Cells, of: ArrayLike<number>, fit: Fit, scale: Scale, ink: readonly [Rgb, Rgb]): Painted {
+export function paint(
+  cells: Pixels,
+  of: ArrayLike<number>,
+  fit: Fit,
+  scale: Scale,
+  ink: readonly [Rgb, Rgb, Rgb],
+): Painted {
   const strip = createStrip(Math.max(1, fit.columns), Math.max(1, fit.rows));
   const broken: [number, number, number][] = [];
   const none = scale.colour(0);
@@ -94,7 +118,7 @@ export function paint(cells: Cells, of: ArrayLike<number>, fit: Fit, scale: Scal
       if (marks & (MARKS.nan | MARKS.inf)) {
         strip.set(x, y, ink[(x + y) & 1], 1);
         broken.push([x, y, marks]);
-      } else if (marks & MARKS.unwritten) strip.set(x, y, (x & y & 1) === 1 ? ink[0] : none, 1);
+      } else if (marks & MARKS.unwritten) strip.set(x, y, x % 3 === 1 && y % 3 === 1 ? ink[2] : none, 1);
       else strip.set(x, y, scale.colour(value), 1);
     }
   }

@@ -1,0 +1,123 @@
+// @vitest-environment node
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+
+import type { ValuesAnswer, ValuesQuestion } from '../../src/types';
+import { KeptValues, KernelValues } from '../../src/values_host';
+import { valuesMessage, view } from './tiles';
+
+const ASKED: ValuesQuestion = { step: 3, buffer: 1, when: 'after', against: '', excerpt: [0, 0] };
+interface Sent {
+  readonly kind: string;
+  readonly request: number;
+  readonly step: number;
+  readonly until?: number;
+}
+
+let sent: Sent[];
+let got: ValuesAnswer[];
+let gone: boolean;
+let host: KernelValues;
+const take = (answer: ValuesAnswer): void => void got.push(answer);
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  [sent, got, gone] = [[], [], false];
+  host = new KernelValues(
+    content => sent.push(content as Sent),
+    () => gone,
+  );
+});
+afterEach(() => {
+  host.dispose();
+  vi.useRealTimers();
+});
+
+describe('questions to a kernel', () => {
+  test('go out one at a time, and only the newest is answered', () => {
+    for (const step of [1, 2, 3]) host.ask({ ...ASKED, step }, take);
+    expect(sent.map(item => item.step)).toEqual([1]);
+    host.receive({ request: sent[0].request }, view(valuesMessage({ rows: [[1]] })));
+    expect(got).toEqual([]);
+    expect(sent.map(item => item.step)).toEqual([1, 3]);
+    host.receive({ request: sent[1].request }, view(valuesMessage({ rows: [[7]] })));
+    expect(got).toHaveLength(1);
+    expect(got[0]).toMatchObject({ kind: 'tile', pinned: false });
+  });
+
+  test('take no answer of another question', () => {
+    host.ask(ASKED, take);
+    expect(host.receive({ request: sent[0].request + 5 }, undefined)).toBe(false);
+    expect(got).toEqual([]);
+  });
+
+  test('say when the kernel is busy, and still take the answer', () => {
+    host.ask(ASKED, take);
+    vi.advanceTimersByTime(2000);
+    expect(got).toEqual([{ kind: 'waiting', reason: expect.stringContaining('busy') as string }]);
+    host.receive({ request: sent[0].request, reason: 'Nothing.' }, undefined);
+    expect(got[1]).toEqual({ kind: 'none', reason: 'Nothing.' });
+  });
+
+  test('say when the kernel died, before or after they went out', () => {
+    host.ask(ASKED, take);
+    gone = true;
+    vi.advanceTimersByTime(2000);
+    expect(got).toEqual([{ kind: 'none', reason: expect.stringContaining('kernel is gone') as string }]);
+    host.ask(ASKED, take);
+    expect(got).toHaveLength(2);
+    expect(sent).toHaveLength(1);
+  });
+
+  test('are answered with what is wrong about a damaged message', () => {
+    host.ask(ASKED, take);
+    host.receive({ request: sent[0].request }, view(new ArrayBuffer(3)));
+    expect(got[0]).toMatchObject({ kind: 'none' });
+  });
+
+  test('for NaN go on where the kernel paused', () => {
+    const found: (number | string)[] = [];
+    host.findNonfinite(5, answer => found.push(answer));
+    host.receive({ request: sent[0].request, step: -1, until: 900 }, undefined);
+    expect(sent[1]).toMatchObject({ kind: 'nonfinite', step: 5, until: 900 });
+    host.receive({ request: sent[1].request, step: 12, until: -1 }, undefined);
+    expect(found).toEqual([12]);
+  });
+
+  test('for the growth of errors get curve or reason', () => {
+    const found: unknown[] = [];
+    host.growth(answer => found.push(answer));
+    host.receive({ request: sent[0].request, steps: [0], errors: [0.1], tolerance: 1, first: -1, text: 'fine' }, undefined);
+    host.growth(answer => found.push(answer));
+    host.receive({ request: sent[1].request, reason: 'No.' }, undefined);
+    expect(found).toEqual([{ steps: [0], errors: [0.1], tolerance: 1, first: -1, text: 'fine' }, 'No.']);
+  }); // prettier-ignore
+
+  test('end with the view', () => {
+    host.ask(ASKED, take);
+    host.dispose();
+    vi.advanceTimersByTime(10_000);
+    expect(host.receive({ request: sent[0].request }, undefined)).toBe(false);
+    expect(got).toEqual([]);
+  });
+});
+
+describe('values that a notebook keeps', () => {
+  test('are those nearest to the step; what is damaged is left out', async () => {
+    vi.useRealTimers();
+    const kept = new KeptValues();
+    const pack = async (step: number): Promise<string> => {
+      const bytes = valuesMessage({ rows: [[step]], header: { buffer: 1, step } });
+      const stream = new Blob([bytes]).stream().pipeThrough(new CompressionStream('deflate'));
+      return btoa(String.fromCharCode(...new Uint8Array(await new Response(stream).arrayBuffer())));
+    };
+    await kept.add([await pack(2), '!!', 7, await pack(9)]);
+    expect(kept.kept).toEqual([
+      { buffer: 1, step: 2 },
+      { buffer: 1, step: 9 },
+    ]);
+    kept.ask({ ...ASKED, step: 8 }, take);
+    kept.ask({ ...ASKED, buffer: 4 }, take);
+    expect(got[0]).toMatchObject({ kind: 'tile', pinned: true, tile: { header: { step: 9 } } });
+    expect(got[1]).toMatchObject({ kind: 'none', reason: expect.stringContaining('need the kernel') as string });
+  });
+});
