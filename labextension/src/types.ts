@@ -56,6 +56,8 @@ export interface Rows {
   /** How long its lane waited just before it, `setup` included. */
   readonly wait: Float64Array;
   readonly setup: Float64Array;
+  /** How long before start its descriptors began to be made; 0: unknown, or it has none. */
+  readonly lead: Float64Array;
   readonly lane: Uint16Array;
   readonly op: Uint32Array;
   /** -1: none. */
@@ -193,6 +195,8 @@ export interface Transfer {
   readonly engines: readonly number[];
   /** Picoseconds from one such transfer to the next, back to back. */
   readonly cadence: number;
+  /** How long its descriptors keep their generator busy, in picoseconds; 0: not at all, or unknown. */
+  readonly making: number;
 }
 
 export interface Edge {

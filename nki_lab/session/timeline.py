@@ -277,6 +277,8 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
         **_sources(program),
     }
     tables["patterns"], tables["dims"] = patterns.tables()
+    made = np.flatnonzero(np.array(tables["ops"]["making"], np.int64)[np.frombuffer(program.op_variant, np.uint32)])
+    tables["triggers"] = {"row": made, "start": timing.served[made]}
     return tables
 
 
@@ -337,7 +339,7 @@ def _index(view: View) -> int:
 
 _OPS: Final = (
     "name", "detail", "work_unit", "operands", "arrangement", "stationary", "moving", "mode", "descriptors",
-    "descriptor_bytes", "engines", "cadence",
+    "descriptor_bytes", "engines", "cadence", "making",
 )  # fmt: skip
 
 
@@ -362,6 +364,7 @@ def _op(program: Program, variant: Variant, cost: VariantCost) -> tuple[Any, ...
         cost.descriptor_bytes,
         cost.engines,
         cadence(program.arch, cost),
+        cost.trigger,
     )
 
 

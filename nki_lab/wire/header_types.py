@@ -7,12 +7,14 @@ from typing import NotRequired, TypedDict
 
 
 class Capacity(TypedDict):
-    """Bytes of a partition of each memory, and partitions; zeros where the target is unknown."""
+    """Bytes of a partition of each memory, partitions, and the bytes a second of HBM that MBU is a share of; zeros
+    where the target is unknown. Messages of older versions have no `hbm`."""
 
     sbuf: int
     psum: int
     psumBank: int
     partitions: int
+    hbm: NotRequired[int]
 
 
 class Efficiency(TypedDict):

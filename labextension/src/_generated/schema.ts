@@ -298,6 +298,7 @@ export const TABLES = {
     'start',
     'duration',
     'ready',
+    'lead',
     'wait',
     'accesses',
     'edges',
@@ -325,17 +326,22 @@ export const TABLES = {
     'descriptor_bytes',
     'engines',
     'cadence',
+    'making',
   ],
   lifetimes: ['buffer', 'start', 'end', 'first', 'last', 'written', 'writer', 'iteration'],
   usage: ['time', 'core', 'sbuf', 'psum'],
 } as const;
 
-/** Bytes of a partition of each memory, and partitions; zeros where the target is unknown. */
+/**
+ * Bytes of a partition of each memory, partitions, and the bytes a second of HBM that MBU is a share of; zeros where
+ * the target is unknown. Messages of older versions have no `hbm`.
+ */
 export interface Capacity {
   readonly sbuf: number;
   readonly psum: number;
   readonly psumBank: number;
   readonly partitions: number;
+  readonly hbm?: number;
 }
 
 /** The share of the full DMA rate that loads with one run of these `bytes` a partition reach, back to back. */
