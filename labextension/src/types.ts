@@ -249,6 +249,8 @@ export interface Run {
   readonly findings: readonly Finding[];
   /** The step at whose instruction the run failed; -1: it did not. */
   readonly fault: number;
+  /** True where it failed after that step, before another instruction was issued. */
+  readonly faultAfter: boolean;
   /** Capacity of the target, per partition. */
   readonly capacity: Capacity;
   /** Facts of the target; null where nobody knows them. */

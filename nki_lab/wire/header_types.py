@@ -118,8 +118,9 @@ class Sentence(TypedDict):
 class Header(TypedDict):
     """The words and single numbers of a message about a whole run.
 
-    `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks` and
-    no `machine`, which is missing of unknown targets too.
+    `fault` is the step at which the run failed, -1: it did not; where `fault_after` is true, it failed after that step,
+    before another instruction was issued. Messages of older versions have no `bottlenecks` and no `machine`, which is
+    missing of unknown targets too.
     Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
     """
 
@@ -128,6 +129,7 @@ class Header(TypedDict):
     makespan: int
     steps: int
     fault: int
+    fault_after: NotRequired[bool]
     capacity: Capacity
     machine: NotRequired[Machine]
     lanes: list[LaneName]

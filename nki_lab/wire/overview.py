@@ -114,6 +114,8 @@ def header(recording: Recording, names: Names, fault: int, step_of: Array) -> He
         ],
         "lines": _lines(recording, times),
     }
+    if fault >= 0 and summary.get("fault_after") is True:
+        head["fault_after"] = True
     known = machine(head["target"])
     return {**head, "machine": known} if known else head
 

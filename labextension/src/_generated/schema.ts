@@ -440,9 +440,10 @@ export interface Sentence {
 /**
  * The words and single numbers of a message about a whole run.
  *
- * `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks` and no
- * `machine`, which is missing of unknown targets too. Stretches of the table `zoom`, where there is one, are 2 to the
- * power `zoom_shift` picoseconds wide.
+ * `fault` is the step at which the run failed, -1: it did not; where `fault_after` is true, it failed after that step,
+ * before another instruction was issued. Messages of older versions have no `bottlenecks` and no `machine`, which is
+ * missing of unknown targets too. Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift`
+ * picoseconds wide.
  */
 export interface Header {
   readonly kernel: string;
@@ -450,6 +451,7 @@ export interface Header {
   readonly makespan: number;
   readonly steps: number;
   readonly fault: number;
+  readonly fault_after?: boolean;
   readonly capacity: Capacity;
   readonly machine?: Machine;
   readonly lanes: readonly LaneName[];

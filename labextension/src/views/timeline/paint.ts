@@ -342,16 +342,18 @@ function paintFaultWord(drawing: DrawContext, figure: Figure, x: number): void {
 
 const FAILED = '✕ failed';
 
-/** The row at which the run failed, at least 3 px wide. */
+/** The row at which the run failed, at least 3 px wide; the last one before the fault is only framed. */
 export function paintFailed(drawing: DrawContext, figure: Figure): void {
   const { context, palette } = drawing;
   const place = placeOf(figure, figure.run.fault);
   if (place === null) return;
-  context.fillStyle = palette.errorGround;
   const wide = Math.max(3, place.width);
-  context.fillRect(place.x, place.y, wide, place.height);
-  context.fillStyle = hatch(context, palette.error, 135);
-  context.fillRect(place.x, place.y, wide, place.height);
+  if (!figure.run.faultAfter) {
+    context.fillStyle = palette.errorGround;
+    context.fillRect(place.x, place.y, wide, place.height);
+    context.fillStyle = hatch(context, palette.error, 135);
+    context.fillRect(place.x, place.y, wide, place.height);
+  }
   context.strokeStyle = palette.error;
   context.lineWidth = 1.5;
   context.strokeRect(place.x, place.y, wide, place.height);
