@@ -134,6 +134,7 @@ class Timeline:
                 STALL_REASONS[reason]: wait / _PICOSECONDS for reason, wait in sorted(timing.path.waits.items())
             },
             stall_ns={name: total / _PICOSECONDS for name, total in sorted(timing.stalls.items())},
+            slowed_ns={name: total / _PICOSECONDS for name, total in sorted(timing.slowed.items())},
             launch_ns=arch.launch_ns if program.options.launch_overhead else 0.0,
             sbuf_peak_bytes_per_partition=int(self.allocation.sbuf_peak),
             psum_peak_bytes_per_partition=int(self.allocation.psum_peak),
@@ -186,7 +187,7 @@ def timeline(program: Program, path: Path | None = None) -> Timeline:
 
 
 def _busy(line: Timeline) -> dict[str, float]:
-    """Nanoseconds that each engine works; DMA as the time in which any queue does. Summed over cores."""
+    """Nanoseconds in which each engine executes; DMA as the time in which any queue does. Summed over cores."""
     busy: Counter[str] = Counter()
     timing, queues = line.timing, line.schedule
     for lane in timing.lanes:

@@ -2,13 +2,13 @@
 
 import { MEMORY_LABELS } from '../../_generated/schema';
 import { fit, widthOf } from '../../canvas/text';
-import type { Buffer, Finding, Palette, Run, State } from '../../types';
+import type { Buffer, Finding, Palette, Run, State, Peak } from '../../types';
 import type { PartitionClass } from './classes';
 import { classesOf } from './classes';
 import type { Colouring, Painter } from './colour';
 import { painterOf } from './colour';
-import type { Peak } from './cores';
-import { coresOf, peakOf } from './cores';
+
+import { coresOf } from './cores';
 import type { Measure } from './labels';
 import { fullRange, usedRange } from './map';
 import type { Occupancy, Tile } from './occupancy';
@@ -109,7 +109,7 @@ function memoryFor(run: Run, core: number): CoreMemory {
     sbuf,
     psum: occupancyOf(run, 'psum', core),
     classes: classesOf(sbuf.tiles, run.capacity.partitions),
-    peak: peakOf(run, core, sbuf.tiles),
+    peak: run.peak('sbuf', core),
   };
 }
 
