@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -35,7 +35,7 @@ from nki_lab.kernel_runtime.vocabulary import (
     STALL_REASONS,
 )
 from nki_lab.rules import TimedFacts, check_timed
-from nki_lab.source_files import lines_of
+from nki_lab.source_files import lines_of, shown_names
 
 
 class Summary(dict[str, Any]):
@@ -154,14 +154,21 @@ class Timeline:
         `fault` is the instruction at which the run failed, -1: it did not; with `fault_after` the last one before it.
         """
         # The time that this computer took is no part of a recording: equal runs are equal recordings.
+        names = shown_names(dict.fromkeys(site.file for site in self.program.sites))
         session: dict[str, object] = {
             "kernel": self.program.name,
             "options": changed(self.program.options),
-            "diagnostics": [item.as_dict() for item in diagnostics],
+            "diagnostics": [_renamed(item.as_dict(), names) for item in diagnostics],
         }
         failed = {} if fault < 0 else {"fault": fault, **({"fault_after": True} if fault_after else {})}
         summary = {**self.summary, **session, **failed}
         return Recording(_tables(self), summary, self.timing.makespan)
+
+
+def _renamed(item: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """A diagnostic as data with its files, and those of what it refers to, by the names to show for them."""
+    related = [{**one, "file": names.get(one["file"], one["file"])} for one in item["related"]]
+    return {**item, "file": names.get(item["file"], item["file"]), "related": related}
 
 
 _KEPT: Final = 16
@@ -397,5 +404,5 @@ def _sources(program: Program) -> dict[str, dict[str, Any]]:
     sites = [(files[s.file], s.line, s.column, s.end_line, s.end_column, s.function) for s in program.sites]
     return {
         "sites": _columns(("source", "line", "column", "end_line", "end_column", "function"), sites),
-        "sources": {"path": list(files), "text": ["".join(lines_of(file)) for file in files]},
+        "sources": {"path": list(shown_names(files).values()), "text": ["".join(lines_of(file)) for file in files]},
     }
