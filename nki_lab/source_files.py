@@ -11,6 +11,8 @@ from __future__ import annotations
 import linecache
 import os
 import stat
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 MOST_BYTES: Final = 64 << 20
@@ -68,6 +70,30 @@ def lines_of(file: str, scope: dict[str, object] | None = None) -> list[str]:
         return linecache.getlines(file, scope)
     except (LookupError, ValueError):  # it declares an encoding that is none of text: linecache knows others only
         return []
+
+
+def shown_names(files: Iterable[str]) -> dict[str, str]:
+    """Return each file with the name to show for it: "Cell In[3]" for a cell of this process's notebook, else its own.
+
+    A second cell of one number keeps its own name, so that names stay apart.
+    """
+    out: dict[str, str] = {}
+    numbers = _cell_numbers()
+    taken = set()
+    for file in files:
+        number = numbers.get(file)
+        name = file if number is None else f"Cell In[{number}]"
+        out[file] = file if name in taken else name
+        taken.add(out[file])
+    return out
+
+
+def _cell_numbers() -> Mapping[str, int]:
+    """Return the numbers of the cells that IPython compiled, by the names that their code has for a file."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)
+    return numbers if isinstance(numbers, dict) else {}
 
 
 def line_of(file: str, number: int) -> str:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from nki_lab.kernel_runtime.recording import schema
+from nki_lab.kernel_runtime.recording.figures import FIGURES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = Path("docs") / "recording.md"
@@ -36,13 +37,20 @@ Times are integer picoseconds from the start of the kernel. A column that number
 """
 
 
+def figures() -> str:
+    """The figures that reports and views show, with their definitions."""
+    rows = "".join(f"| {item.label} | {item.definition} |\n" for item in FIGURES)
+    text = "Reports, tables and views take these figures of a run from its recording, each by one definition."
+    return f"## Figures\n\n{text}\n\n| figure | definition |\n|-|-|\n{rows}"
+
+
 def main() -> None:
     """Write the page below the folder given by `--out`, the checkout by default."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT)
     page = parser.parse_args().out / PAGE
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(TEXT + schema.markdown(), encoding="utf-8")
+    page.write_text(f"{TEXT}{schema.markdown()}\n{figures()}", encoding="utf-8")
 
 
 if __name__ == "__main__":

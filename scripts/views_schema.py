@@ -21,6 +21,7 @@ from nki_lab.isa.dtype import DTYPES
 from nki_lab.kernel_runtime import vocabulary
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.bottlenecks import SENTENCES
+from nki_lab.kernel_runtime.recording.figures import FIGURES
 from nki_lab.widgets import MIME
 from nki_lab.wire import header_types, values
 from nki_lab.wire.message import MAGIC, VERSION
@@ -63,6 +64,8 @@ def constants() -> dict[str, tuple[str, object, str]]:
     }
     return {
         "HUE_LABELS": ("Readonly<Record<Hue, string>>", dict(vocabulary.KINDS), "Kinds of lanes as reports name them."),
+        "DEFINITIONS": ("", {item.name: item.definition for item in FIGURES}, "What each figure is."),
+        "FIGURE_LABELS": ("", {item.name: item.label for item in FIGURES}, ""),
         "NO_HUE": ("Hue", vocabulary.NO_KIND, "The hue of whatever has none of its own."),
         "DATA_FROM": ("", vocabulary.DATA_FROM, "Reasons to wait for data begin so, and end with an engine."),
         "STALLS": (

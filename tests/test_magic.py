@@ -66,6 +66,7 @@ class Done:
         self.complained = captured.stderr
         self.value = result.result
         self.error = result.error_before_exec or result.error_in_exec
+        self.number = result.execution_count
 
     @property
     def text(self) -> str:
@@ -252,11 +253,20 @@ def test_no_run_prints_its_findings_to_the_error_stream(notebook: Notebook, capf
 # -- source lines ------------------------------------------------------------------------------------------------------
 
 
+def test_recordings_name_cells_by_their_prompts(notebook: Notebook) -> None:
+    helper = notebook.good("def doubled(tile):\n    return nl.multiply(tile, 2.0)")
+    kernel = ADD.replace("nl.load(a)", "doubled(nl.load(a))").replace("def add", "def add_doubled")
+    done = notebook.good(f"%%nki\n{kernel}\nlast = nki_lab.run(add_doubled, x, x, target='trn2')")
+    recording = notebook.shell.user_ns["last"].recording
+    assert set(recording.texts("sources", "path")) >= {f"Cell In[{helper.number}]", f"Cell In[{done.number}]"}
+    assert not any("nki-cell" in path or "ipykernel" in path for path in recording.texts("sources", "path"))
+
+
 def test_lines_count_from_the_magics_own(notebook: Notebook) -> None:
     done = notebook.run("%%nki\nx = 1\ny = x / 0")
     assert isinstance(done.error, ZeroDivisionError)
-    number = notebook.shell.execution_count
-    assert f"Cell In[{number}], line 3" in done.printed
+    assert f"Cell In[{done.number}], line 3" in done.printed
+    assert notebook.shell.execution_count == done.number + 1
     assert "nki_lab" not in done.printed
     assert "run_cell_magic" not in done.printed
 
@@ -286,9 +296,8 @@ def test_a_cell_that_runs_again_unchanged_keeps_its_name(notebook: Notebook) -> 
 def test_a_syntax_error_is_shown_as_ipython_shows_it(notebook: Notebook) -> None:
     done = notebook.run("%%nki\ndef f(:\n    pass")
     assert type(done.error).__name__ == "SyntaxError"
-    number = notebook.shell.execution_count
     assert done.printed.strip().splitlines() == [
-        f"Cell In[{number}], line 2", "    def f(:", "          ^", "SyntaxError: invalid syntax",
+        f"Cell In[{done.number}], line 2", "    def f(:", "          ^", "SyntaxError: invalid syntax",
     ]  # fmt: skip
 
 

@@ -28,7 +28,7 @@ import type {
 } from './types';
 import { Edges } from './run/edges';
 import { counts } from './run/grow';
-import { emptyBuckets, LaneRows } from './run/lanes';
+import { emptyBuckets, LaneRows, Together } from './run/lanes';
 import { LineSteps } from './run/line_steps';
 import { Memory } from './run/memory';
 import { LoadedRows } from './run/rows';
@@ -81,6 +81,8 @@ export class LoadedRun implements Run {
   private edges: Edges | null = null;
   private bufferUses: BufferUses | null = null;
   private readonly siteLines;
+  private readonly transferTimes: Readonly<Record<string, number>> | undefined;
+  private transfers = new Map<number, Together>();
   private lineSteps: LineSteps | null = null;
 
   constructor(message: Message) {
@@ -100,6 +102,7 @@ export class LoadedRun implements Run {
     this.machine = header.machine ?? null;
     this.path = header.path;
     this.laneTimes = header.lane_times;
+    this.transferTimes = header.dma_busy;
     this.bottlenecks = header.bottlenecks ?? [];
     const whole = Math.max(header.makespan, 1);
     this.lines = header.lines.map(line => ({ ...line, share: line.critical / whole }));
@@ -136,6 +139,7 @@ export class LoadedRun implements Run {
     const isBeginning = message.first === 0 && this.steps <= WHOLE;
     this.loaded.clear(message.first, isBeginning ? this.steps : message.count);
     this.perLane = this.lanes.map(() => new LaneRows());
+    this.transfers = new Map(this.cores.map(core => [core, new Together()]));
     this.critical = counts();
     this.append(message);
   }
@@ -150,6 +154,8 @@ export class LoadedRun implements Run {
       const lane = this.perLane[rows.lane[at]];
       if (lane === undefined) throw new WireError('A row is on a lane that is not there.');
       lane.push(rows, at);
+      const { kind, core } = this.lanes[rows.lane[at]];
+      if (kind === 'dma') this.transfers.get(core)?.push(rows.start[at], rows.duration[at]);
       if (rows.critical[at] === 1) this.critical.push(rows.first + at);
     }
     this.edges = null;
@@ -303,6 +309,24 @@ export class LoadedRun implements Run {
   buckets(lane: number, from: number, to: number, count: number): Buckets {
     if (this.zoom !== null && !this.covers(from, to)) return this.zoom.buckets(lane, from, to, count);
     return this.perLane[lane]?.buckets(from, to, count) ?? emptyBuckets(from, to, count);
+  }
+
+  dmaTime(core: number): number {
+    const known = this.transferTimes?.[String(core)];
+    if (known !== undefined) return known;
+    // Messages of 0.1 have one number for all cores.
+    const all = (this.summary.engine_busy_ns as Readonly<Record<string, number>> | undefined)?.dma ?? 0;
+    const queues = this.lanes.filter(lane => lane.kind === 'dma' && lane.core === core);
+    const longest = Math.max(0, ...queues.map(lane => this.laneTimes[lane.id]?.busy ?? 0));
+    return Math.min(Math.max(longest, (all * 1000) / Math.max(this.cores.length, 1)), this.makespan);
+  }
+
+  dmaBusy(core: number, from: number, to: number): number {
+    if (this.zoom === null || this.covers(from, to)) return this.transfers.get(core)?.between(from, to) ?? 0;
+    if (from <= 0 && to >= this.makespan) return this.dmaTime(core);
+    const queues = this.lanes.filter(lane => lane.kind === 'dma' && lane.core === core);
+    const sum = queues.reduce((total, lane) => total + this.buckets(lane.id, from, to, 1).busy[0], 0);
+    return Math.min(sum, to - from);
   }
 
   usage(space: OnChip, core: number, from: number, to: number, count: number): Float64Array {

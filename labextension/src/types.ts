@@ -213,7 +213,7 @@ export interface Buckets {
   readonly width: number;
   readonly from: number;
   readonly count: number;
-  /** Busy picoseconds of each bucket. */
+  /** Picoseconds of each bucket in which the lane executes. */
   readonly busy: Float64Array;
   /** Waiting picoseconds of each bucket. */
   readonly waiting: Float64Array;
@@ -258,6 +258,8 @@ export interface Run {
   /** Sums of the whole run, as the message's header has them (`path`, `lane_times`). */
   readonly path: PathTime;
   readonly laneTimes: readonly LaneTime[];
+  /** Picoseconds of the whole run in which any DMA queue of a core executes. */
+  dmaTime(core: number): number;
   /** What holds the run back, the most important first. */
   readonly bottlenecks: readonly Sentence[];
   /** True if `step` is loaded. */
@@ -293,6 +295,9 @@ export interface Run {
   stepAt(time: number): number;
   /** Steps of the critical path, loaded ones. */
   readonly criticalPath: Uint32Array;
+  /** Picoseconds between two times in which any DMA queue of a core executes; where not all rows of that time are loaded,
+   * the sum of its queues, at most all of it. */
+  dmaBusy(core: number, from: number, to: number): number;
   /** Exact sums of a lane between two times in `count` equal buckets. */
   buckets(lane: number, from: number, to: number, count: number): Buckets;
   /** Live bytes in the fullest partition of a core's memory: step function as pairs of time and bytes, cut to a window

@@ -2,6 +2,7 @@
 import {
   CONFIDENCES,
   DATA_FROM,
+  DEFINITIONS,
   HUE_LABELS,
   NO_HUE,
   STALLS,
@@ -108,6 +109,6 @@ export function nth(place: number): string {
 
 /** What the peak of a memory is, and where: the largest value of the counter in the timeline. */
 export function livePeak(run: Run, peak: Peak): string {
-  const core = run.cores.length > 1 ? `, core ${peak.core}` : '';
-  return `Most live bytes at one time in the fullest partition${core}, from ${format.time(peak.time)} on`;
+  const core = run.cores.length > 1 ? ` on core ${peak.core}` : '';
+  return `${DEFINITIONS.peak} Here${core} from ${format.time(peak.time)} on`;
 }

@@ -53,6 +53,11 @@ function told(run: LoadedRun, buckets: number): unknown {
         ]),
       ),
     })),
+    busy: run.lanes.map(lane => [
+      run.laneTimes[lane.id].busy,
+      run.buckets(lane.id, 0, Math.max(run.makespan, 1), 1).busy[0],
+    ]),
+    transfers: run.cores.map(core => [run.dmaTime(core), run.dmaBusy(core, 0, Math.max(run.makespan, 1))]),
     usage: run.cores.map(core =>
       (['sbuf', 'psum'] as const).map(space =>
         Array.from(run.usage(space, core, 0, Math.max(run.makespan, 1), 1_000_000)),

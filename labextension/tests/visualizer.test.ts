@@ -241,10 +241,10 @@ describe('the summary', () => {
 
   it('can be copied in full precision', () => {
     expect(timesText(shellRun()).split('\n')).toEqual([
-      'lane\trows\tbusy_ps\tcritical_ps\twaiting_ps\tempty_ps',
-      'Tensor\t2\t400000\t0\t0\t0',
-      'Vector\t1\t300000\t0\t0\t0',
-      'DMA q0\t2\t200000\t0\t0\t0',
+      'lane\trows\tbusy_ps\tslowed_ps\tcritical_ps\twaiting_ps\tempty_ps',
+      'Tensor\t2\t400000\t0\t0\t0\t0',
+      'Vector\t1\t300000\t0\t0\t0\t0',
+      'DMA q0\t2\t200000\t0\t0\t0\t0',
       '',
       'critical path\tps',
       'DMA works\t480000',

@@ -11,7 +11,7 @@ from nki_lab.export.files import replacing_folder
 from nki_lab.export.findings import source_lines
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import pieces
-from nki_lab.kernel_runtime.recording.digest import digest
+from nki_lab.kernel_runtime.recording.digest import LaneTime, digest
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
 from nki_lab.wire.rows import Steps
 
@@ -19,7 +19,7 @@ INSTRUCTIONS: Final = (
     "step", "row", "core", "lane", "instruction", "detail", "start_ns", "duration_ns", "ready_ns", "wait_ns",
     "waited_for", "setup_ns", "setup_for", "work", "bytes", "confidence", "critical", "file", "line", "iteration",
 )  # fmt: skip
-LANES: Final = ("core", "lane", "rows", "busy_ns", "critical_ns", "empty_ns")
+LANES: Final = ("core", "lane", "rows", "busy_ns", "slowed_ns", "critical_ns", "empty_ns")
 LINES: Final = ("file", "line", "function", "rows", "busy_ns", "critical_ns", "work_ns")
 """The columns. Times are nanoseconds, exact to the picosecond. `critical` is 1 on the critical path, `critical_ns` the
 time on it. Tables of lanes and of lines have a column more for each reason to wait: of a line, on the critical path."""
@@ -37,10 +37,7 @@ def write(recording: Recording, path: str | os.PathLike[str]) -> None:
     They replace earlier ones. Raises NKI021 if they cannot be written, as into a folder that holds other files.
     """
     found = digest(recording)
-    lanes = (
-        ((lane.core, lane.name, lane.rows, *map(_ns, (lane.busy, lane.critical, lane.empty))), lane.waits)
-        for lane in found.lanes
-    )
+    lanes = (((lane.core, lane.name, lane.rows, *_lane_times(lane)), lane.waits) for lane in found.lanes)
     lines = (
         (
             (line.file, line.line, line.function, line.rows, _ns(line.busy), _ns(line.critical), _ns(line.work)),
@@ -69,6 +66,10 @@ def _with_waits(
     reasons = sorted({reason for _, waits in known for reason in waits})
     table = [(*fields, *(_ns(waits.get(reason, 0)) for reason in reasons)) for fields, waits in known]
     return (*header, *(f"{reason}_ns" for reason in reasons)), table
+
+
+def _lane_times(lane: LaneTime) -> Iterator[str]:
+    return map(_ns, (lane.busy, sum(lane.slowed.values()), lane.critical, lane.empty))
 
 
 def _instructions(recording: Recording) -> Iterator[tuple[object, ...]]:

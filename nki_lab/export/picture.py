@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nki_lab.export.colours import COLOURS
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, whole
+from nki_lab.kernel_runtime.recording.digest import digest
 from nki_lab.kernel_runtime.recording.zoom import largest
 from nki_lab.kernel_runtime.vocabulary import KINDS, kind_of_lane, kind_of_stall
 
@@ -49,9 +50,10 @@ def lines(recording: Recording) -> list[Line]:
         name = KINDS["dma"] if kind == "dma" else KINDS.get(lane.name, lane.name)
         shown = f"{name}, core {lane.core}" if len(cores) > 1 else name
         found.setdefault((kind == "dma", lane.core, shown), (kind, []))[1].append(lane.number)
-    busy, end = recording.lane_times[:, 0], max(1, recording.makespan)
+    times, end = digest(recording), max(1, recording.makespan)
+    busy = [times.dma.get(lane.core, 0) if lane.kind == "dma" else lane.busy for lane in times.lanes]
     made = [
-        Line(name, kind, tuple(numbers), float(busy[numbers].sum() / end))
+        Line(name, kind, tuple(numbers), max(busy[number] for number in numbers) / end)
         for (_, _, name), (kind, numbers) in sorted(found.items(), key=lambda item: item[0][:2])
     ]
     return [line for line in made if line.busy][:LANES]

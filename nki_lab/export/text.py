@@ -13,7 +13,7 @@ from nki_lab.export.findings import capacities, findings, numbered
 from nki_lab.export.formatting import duration, ratio, share
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import pieces
-from nki_lab.kernel_runtime.recording.digest import Digest, digest, own_work
+from nki_lab.kernel_runtime.recording.digest import Digest, digest
 from nki_lab.kernel_runtime.vocabulary import KINDS, reason
 
 LINES: Final = 10
@@ -41,9 +41,8 @@ def brief(recording: Recording) -> str:
         if lane.kind != "dma" and lane.rows:
             name = KINDS.get(lane.name, lane.name)
             busy[name] = busy.get(name, 0) + lane.busy // cores
-    shares = recording.summary.get("engine_busy_ns", {})
-    if isinstance(shares, dict) and "dma" in shares:
-        busy[KINDS["dma"]] = round(1000 * shares["dma"] / cores)
+    if times.dma:
+        busy[KINDS["dma"]] = sum(times.dma.values()) // cores
     lines = [*_head(recording, times), *_numbers(recording.summary)]
     for label, parts in (("busy", list(busy.items())), ("waits", list(times.waits.items())[:_BRIEF])):
         found = ", ".join(f"{name} {share(ratio(time, times.makespan))}" for name, time in parts if time)
@@ -85,14 +84,14 @@ def _lanes(times: Digest) -> str:
             f"{lane.rows:,}",
             *(
                 f"{duration(time)}  {share(ratio(time, times.makespan)):>6}"
-                for time in (lane.busy, sum(lane.waits.values()), lane.empty)
+                for time in (lane.busy, sum(lane.slowed.values()), sum(lane.waits.values()), lane.empty)
             ),
             next(iter(lane.waits), ""),
         )
         for lane in times.lanes
     ]
-    header = ("lane", "instructions", "busy", "waiting", "nothing to do", "waits most for")
-    return table(header, lines, left=(0, 5))
+    header = ("lane", "instructions", "busy", "of it slowed", "waiting", "nothing to do", "waits most for")
+    return table(header, lines, left=(0, 6))
 
 
 def _causes(times: Digest) -> str:
@@ -108,7 +107,7 @@ def _instructions(recording: Recording, times: Digest) -> str:
     busy, counts, critical = (np.zeros(len(known), np.int64) for _ in range(3))
     for low, high in pieces(len(recording)):
         which = of_op[recording.rows["op"][low:high]]
-        np.add.at(busy, which, own_work(recording.rows["duration"][low:high], recording.rows["pace"][low:high]))
+        np.add.at(busy, which, recording.rows["duration"][low:high].astype(np.int64))
         counts += np.bincount(which, minlength=len(known))
     if len(times.path.row):
         np.add.at(critical, of_op[recording.rows["op"][times.path.row]], times.path.time)

@@ -235,7 +235,7 @@ def _record(shell: InteractiveShell) -> None:
     """Record the calls of kernels in the cells of a shell, in memory; on disk only where their project says so."""
 
     def begin(_info: object = None) -> None:
-        choices.origin = f"In[{shell.execution_count}]"
+        choices.origin = f"In[{cells.running_number(shell)}]"
 
     def end(_result: object = None) -> None:
         choices.origin = ""

@@ -75,13 +75,25 @@ def read(shell: InteractiveShell, line: str, body: str) -> Cell:
     # IPython drops empty lines at the beginning; lines would count from somewhere else then.
     empty = len(body[: len(body) - len(body.lstrip())].split("\n")) - 1
     text = f"# %%nki {line}".rstrip() + "\n" * (1 + empty) + shell.transform_cell(body)
-    number = shell.execution_count
+    number = running_number(shell)
     name = _enter(shell, text, number)
     source = ModuleSource(text, name, tree_of(text, name, quiet=False))
     keep(source)  # the same text may stand under this name with what it meant before
     # Whatever the user has IPython do to trees is done to another one: this one is shared.
     tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name)) if shell.ast_transformers else source.tree
     return Cell(source, number, tree)
+
+
+def running_number(shell: InteractiveShell) -> int:
+    """The number of the cell that runs, as its prompt has it: some versions of IPython count on before they run it."""
+    frame = sys._getframe()
+    while (above := frame.f_back) is not None:
+        frame = above
+        result = frame.f_locals.get("result") if frame.f_code.co_name == "run_cell_async" else None
+        number = getattr(result, "execution_count", None)
+        if isinstance(number, int):
+            return number
+    return int(shell.execution_count)
 
 
 def _enter(shell: InteractiveShell, text: str, number: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -35,7 +35,7 @@ from nki_lab.kernel_runtime.vocabulary import (
     STALL_REASONS,
 )
 from nki_lab.rules import TimedFacts, check_timed
-from nki_lab.source_files import lines_of
+from nki_lab.source_files import lines_of, shown_names
 
 
 class Summary(dict[str, Any]):
@@ -134,6 +134,7 @@ class Timeline:
                 STALL_REASONS[reason]: wait / _PICOSECONDS for reason, wait in sorted(timing.path.waits.items())
             },
             stall_ns={name: total / _PICOSECONDS for name, total in sorted(timing.stalls.items())},
+            slowed_ns={name: total / _PICOSECONDS for name, total in sorted(timing.slowed.items())},
             launch_ns=arch.launch_ns if program.options.launch_overhead else 0.0,
             sbuf_peak_bytes_per_partition=int(self.allocation.sbuf_peak),
             psum_peak_bytes_per_partition=int(self.allocation.psum_peak),
@@ -153,14 +154,21 @@ class Timeline:
         `fault` is the instruction at which the run failed, -1: it did not; with `fault_after` the last one before it.
         """
         # The time that this computer took is no part of a recording: equal runs are equal recordings.
+        names = shown_names(dict.fromkeys(site.file for site in self.program.sites))
         session: dict[str, object] = {
             "kernel": self.program.name,
             "options": changed(self.program.options),
-            "diagnostics": [item.as_dict() for item in diagnostics],
+            "diagnostics": [_renamed(item.as_dict(), names) for item in diagnostics],
         }
         failed = {} if fault < 0 else {"fault": fault, **({"fault_after": True} if fault_after else {})}
         summary = {**self.summary, **session, **failed}
         return Recording(_tables(self), summary, self.timing.makespan)
+
+
+def _renamed(item: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """A diagnostic as data with its files, and those of what it refers to, by the names to show for them."""
+    related = [{**one, "file": names.get(one["file"], one["file"])} for one in item["related"]]
+    return {**item, "file": names.get(item["file"], item["file"]), "related": related}
 
 
 _KEPT: Final = 16
@@ -186,7 +194,7 @@ def timeline(program: Program, path: Path | None = None) -> Timeline:
 
 
 def _busy(line: Timeline) -> dict[str, float]:
-    """Nanoseconds that each engine works; DMA as the time in which any queue does. Summed over cores."""
+    """Nanoseconds in which each engine executes; DMA as the time in which any queue does. Summed over cores."""
     busy: Counter[str] = Counter()
     timing, queues = line.timing, line.schedule
     for lane in timing.lanes:
@@ -399,5 +407,5 @@ def _sources(program: Program) -> dict[str, dict[str, Any]]:
     sites = [(files[s.file], s.line, s.column, s.end_line, s.end_column, s.function) for s in program.sites]
     return {
         "sites": _columns(("source", "line", "column", "end_line", "end_column", "function"), sites),
-        "sources": {"path": list(files), "text": ["".join(lines_of(file)) for file in files]},
+        "sources": {"path": list(shown_names(files).values()), "text": ["".join(lines_of(file)) for file in files]},
     }

@@ -73,11 +73,15 @@ class PathTime(TypedDict):
 
 
 class LaneTime(TypedDict):
-    """The time of a lane: `busy`, all `waits` and `empty` add up to the makespan. `critical` is work that the run
-    waits for; waits are by reason, the longest first."""
+    """The time of a lane: `busy`, all `waits` and `empty` add up to the makespan.
+
+    `busy` is the time in which it executes; `critical` and `slowed` are parts of that. `slowed`, by reason, is missing
+    in messages of 0.1, whose `busy` is less by it. Waits are by reason, the longest first.
+    """
 
     busy: int
     critical: int
+    slowed: NotRequired[Mapping[str, int]]
     waits: Mapping[str, int]
     empty: int
     rows: int
@@ -119,8 +123,8 @@ class Header(TypedDict):
     """The words and single numbers of a message about a whole run.
 
     `fault` is the step at which the run failed, -1: it did not; where `fault_after` is true, it failed after that step,
-    before another instruction was issued. Messages of older versions have no `bottlenecks` and no `machine`, which is
-    missing of unknown targets too.
+    before another instruction was issued. `dma_busy` is, by core, the time in which any DMA queue executes. Messages of
+    older versions have no `bottlenecks`, no `dma_busy` and no `machine`, which is missing of unknown targets too.
     Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
     """
 
@@ -140,6 +144,7 @@ class Header(TypedDict):
     findings: list[Finding]
     path: PathTime
     lane_times: list[LaneTime]
+    dma_busy: NotRequired[Mapping[str, int]]
     lines: list[LineTime]
     bottlenecks: NotRequired[list[Sentence]]
     zoom_shift: NotRequired[int]

@@ -63,10 +63,12 @@ def test_lanes_are_told_as_the_walk_counts_them(launch: bool) -> None:
     told, timing, run = timed(launch_overhead=launch)
     allowed = int(run.recording.rows["duration"][:].sum()) / 65535 + len(run.recording)
     for mine, lane in zip(told.lanes, timing.lanes, strict=True):
-        walked = {STALL_REASONS[reason]: time for reason, time in lane.stalls.items()}
+        walked, slowed = (
+            {STALL_REASONS[reason]: time for reason, time in times.items()} for times in (lane.stalls, lane.slowed)
+        )
         assert (mine.name, mine.kind, mine.rows, mine.empty) == (lane.name, lane.kind, lane.ops, lane.empty)
-        assert mine.busy == pytest.approx(lane.busy, abs=allowed)
-        assert mine.waits == pytest.approx(walked, abs=allowed)
+        assert (mine.busy, mine.waits) == (lane.busy, walked)
+        assert mine.slowed == pytest.approx(slowed, abs=allowed)
         assert 0 <= mine.critical <= mine.busy
 
 
@@ -100,6 +102,10 @@ def test_what_is_told_adds_up_for_any_recording(recording: Recording) -> None:
         assert lane.busy + sum(lane.waits.values()) + lane.empty == recording.makespan
         assert min(lane.busy, lane.empty, lane.critical, *lane.waits.values(), 0) == 0
         assert lane.critical <= lane.busy
+        assert 0 <= sum(lane.slowed.values()) <= lane.busy
+    for core, time in told.dma.items():
+        queues = [lane for lane in told.lanes if lane.kind == "dma" and lane.core == core]
+        assert max(lane.busy for lane in queues) <= time <= min(recording.makespan, sum(lane.busy for lane in queues))
     rows = recording.rows["site"][:]
     assert sum(line.rows for line in told.lines) == int((rows >= 0).sum())
     assert sum(line.work for line in told.lines) <= path.work.sum()

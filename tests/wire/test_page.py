@@ -109,6 +109,16 @@ def test_lanes_and_exact_sums(page: Read, recording: Recording, buckets: int) ->
             assert found["rows"][place] == sum(low <= start < high for start in starts)
 
 
+@few
+@given(drawn())
+def test_the_busy_time_of_the_whole_run_is_one_figure(page: Read, recording: Recording) -> None:
+    told, known = page(encode(recording)), digest(recording)
+    for lane, (header, window) in zip(known.lanes, told["busy"], strict=True):
+        assert header == lane.busy == pytest.approx(window, abs=1e-3)
+    for core, (header, window) in zip(told["cores"], told["transfers"], strict=True):
+        assert header == known.dma.get(core, 0) == pytest.approx(window, abs=1e-3)
+
+
 def _inside(begin: float, end: float, low: float, high: float) -> float:
     return max(0.0, min(end, high) - max(begin, low))
 

@@ -52,6 +52,35 @@ export const HUE_LABELS: Readonly<Record<Hue, string>> = {
   cc: 'Collectives',
 };
 
+/** What each figure is. */
+export const DEFINITIONS = {
+  busy: 'The time in which a lane executes instructions, slowed parts included; of DMA, the time in which any queue of the core does. Shares are of the time shown.',
+  slowed: 'The part of the busy time by which instructions take longer than their own work.',
+  critical: 'The part of the busy time that lies on the critical path.',
+  waiting: 'The time in which a lane is idle before an instruction that it will execute next.',
+  empty: "The time after a lane's last instruction.",
+  live: 'Bytes of tiles in use at a time, from the first write to the last read, in the fullest partition of a core.',
+  peak: 'The most live bytes at any time, in the fullest partition of a core; of a run, of its fullest core.',
+  addressed: 'The end of the highest address that any tile of a core takes; what lies free below counts.',
+  dead: 'Bytes of tiles that were read for the last time and that no other tile took since, in the partition with most of them.',
+  free: 'Bytes of a partition that neither live nor dead tiles take, in any partition of a core.',
+  fragmented: 'The share of the free bytes outside the largest gap.',
+} as const;
+
+export const FIGURE_LABELS = {
+  busy: 'busy',
+  slowed: 'slowed',
+  critical: 'critical',
+  waiting: 'waiting',
+  empty: 'nothing queued',
+  live: 'live',
+  peak: 'peak',
+  addressed: 'addressed up to',
+  dead: 'dead',
+  free: 'free',
+  fragmented: 'fragmented',
+} as const;
+
 /** The hue of whatever has none of its own. */
 export const NO_HUE: Hue = 'sync';
 
@@ -396,12 +425,15 @@ export interface PathTime {
 }
 
 /**
- * The time of a lane: `busy`, all `waits` and `empty` add up to the makespan. `critical` is work that the run waits
- * for; waits are by reason, the longest first.
+ * The time of a lane: `busy`, all `waits` and `empty` add up to the makespan.
+ *
+ * `busy` is the time in which it executes; `critical` and `slowed` are parts of that. `slowed`, by reason, is missing
+ * in messages of 0.1, whose `busy` is less by it. Waits are by reason, the longest first.
  */
 export interface LaneTime {
   readonly busy: number;
   readonly critical: number;
+  readonly slowed?: Readonly<Record<string, number>>;
   readonly waits: Readonly<Record<string, number>>;
   readonly empty: number;
   readonly rows: number;
@@ -441,9 +473,9 @@ export interface Sentence {
  * The words and single numbers of a message about a whole run.
  *
  * `fault` is the step at which the run failed, -1: it did not; where `fault_after` is true, it failed after that step,
- * before another instruction was issued. Messages of older versions have no `bottlenecks` and no `machine`, which is
- * missing of unknown targets too. Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift`
- * picoseconds wide.
+ * before another instruction was issued. `dma_busy` is, by core, the time in which any DMA queue executes. Messages of
+ * older versions have no `bottlenecks`, no `dma_busy` and no `machine`, which is missing of unknown targets too.
+ * Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
  */
 export interface Header {
   readonly kernel: string;
@@ -462,6 +494,7 @@ export interface Header {
   readonly findings: readonly Finding[];
   readonly path: PathTime;
   readonly lane_times: readonly LaneTime[];
+  readonly dma_busy?: Readonly<Record<string, number>>;
   readonly lines: readonly LineTime[];
   readonly bottlenecks?: readonly Sentence[];
   readonly zoom_shift?: number;

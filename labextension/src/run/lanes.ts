@@ -22,6 +22,11 @@ export class Stretches {
     this.sum.push(this.sum.values[this.sum.length - 1] + amount);
   }
 
+  /** Lengthen the last one by an amount. */
+  extend(amount: number): void {
+    this.sum.values[this.sum.length - 1] += amount;
+  }
+
   /** The amount that lies before a time. */
   before(time: number): number {
     return this.covered(upper(this.begin.values, this.begin.length, time), time);
@@ -66,6 +71,25 @@ export function addTimes(out: Buckets, edges: Float64Array, work: Stretches, wai
         out.cause[bucket] = reason;
       }
     });
+}
+
+/** The time in which any of several lanes executes. */
+export class Together {
+  private readonly stretches = new Stretches();
+  private end = -Infinity;
+
+  /** Add a row; rows come in the order of their starts. */
+  push(start: number, duration: number): void {
+    const end = start + duration;
+    if (end <= this.end || duration === 0) return;
+    if (start <= this.end) this.stretches.extend(end - this.end);
+    else this.stretches.push(start, duration);
+    this.end = end;
+  }
+
+  between(from: number, to: number): number {
+    return this.stretches.before(to) - this.stretches.before(from);
+  }
 }
 
 export class LaneRows {

@@ -1,5 +1,5 @@
 /** Where the time goes, by engine; bytes and memory; what was found; the lines that cost most. */
-import { HUE_LABELS, MEMORY_LABELS, NO_HUE } from '../_generated/schema';
+import { DEFINITIONS, FIGURE_LABELS, HUE_LABELS, MEMORY_LABELS, NO_HUE } from '../_generated/schema';
 import { el, replace } from '../dom';
 import * as format from '../format';
 import { icon } from '../icons';
@@ -54,11 +54,12 @@ async function copyText({ run, speak }: Context): Promise<void> {
 
 /** Where the time went, by lane and along the critical path, in picoseconds. */
 export function timesText(run: Run): string {
-  const lines = ['lane\trows\tbusy_ps\tcritical_ps\twaiting_ps\tempty_ps'];
+  const lines = ['lane\trows\tbusy_ps\tslowed_ps\tcritical_ps\twaiting_ps\tempty_ps'];
   run.lanes.forEach(({ label }, index) => {
     const { rows, busy, critical, waits, empty } = run.laneTimes[index];
+    const slowed = slowedOf(run.laneTimes[index]);
     const waiting = Object.values(waits).reduce((sum, time) => sum + time, 0);
-    if (rows) lines.push([label, rows, busy, critical, waiting, empty].join('\t'));
+    if (rows) lines.push([label, rows, busy, slowed, critical, waiting, empty].join('\t'));
   });
   lines.push('', 'critical path\tps');
   for (const [name, time] of Object.entries(run.path.work)) lines.push(`${words.engine(name)} works\t${time}`);
@@ -90,12 +91,15 @@ function timePart(run: Run, copy: HTMLElement): HTMLElement {
     { class: 'nki-legend' },
     ...(
       [
-        ['nki-solid', 'critical'],
-        ['nki-light', 'overlapped'],
-        ['nki-hatch', 'waiting'],
-        ['nki-empty', 'nothing queued'],
+        ['nki-solid', FIGURE_LABELS.critical, DEFINITIONS.critical],
+        ['nki-light', 'overlapped', DEFINITIONS.busy],
+        ['nki-hatch', FIGURE_LABELS.waiting, DEFINITIONS.waiting],
+        ['nki-empty', FIGURE_LABELS.empty, DEFINITIONS.empty],
+        ['nki-key-slowed', `of it ${FIGURE_LABELS.slowed}`, DEFINITIONS.slowed],
       ] as const
-    ).map(([look, text]) => el('span', {}, el('i', { class: `nki-key ${look}`, 'aria-hidden': 'true' }), text)),
+    ).map(([look, text, title]) =>
+      el('span', { title }, el('i', { class: `nki-key ${look}`, 'aria-hidden': 'true' }), text),
+    ),
   );
   const made = part(
     'Where the time goes',
@@ -108,34 +112,43 @@ function timePart(run: Run, copy: HTMLElement): HTMLElement {
   return made;
 }
 
-/** Engines with instructions in their order, then DMA: of several queues, the time that any of them works. */
+/** Engines with instructions in their order, then DMA by core: of several queues, the time that any of them executes. */
 function barsOf(run: Run): readonly Bar[] {
   const out: Bar[] = [];
-  const queues: LaneTime[] = [];
+  const queues = new Map<number, LaneTime[]>();
   run.lanes.forEach((lane, index) => {
     const time = run.laneTimes[index];
     if (!time.rows) return;
-    if (lane.kind === 'dma') queues.push(time);
-    else out.push({ name: lane.label, hue: lane.hue, time, rest: 'nothing queued' });
+    if (lane.kind === 'dma') queues.set(lane.core, [...(queues.get(lane.core) ?? []), time]);
+    else out.push({ name: lane.label, hue: lane.hue, time, rest: FIGURE_LABELS.empty });
   });
-  if (queues.length === 1) out.push({ name: HUE_LABELS.dma, hue: 'dma', time: queues[0], rest: 'nothing queued' });
-  if (queues.length > 1) out.push(together(run, queues));
+  for (const [core, times] of [...queues].sort(([one], [other]) => one - other)) {
+    const name = run.cores.length > 1 ? `${HUE_LABELS.dma}, core ${core}` : HUE_LABELS.dma;
+    if (times.length === 1) out.push({ name, hue: 'dma', time: times[0], rest: FIGURE_LABELS.empty });
+    else out.push(together(run, core, name, times));
+  }
   return out;
 }
 
 /** Queues work and wait side by side, so that only what all of them do together fits into the time of the run. */
-function together(run: Run, queues: readonly LaneTime[]): Bar {
-  const known = (run.summary.engine_busy_ns as Readonly<Record<string, number>> | undefined)?.dma;
-  const longest = Math.max(...queues.map(time => time.busy));
-  const busy = Math.min(Math.max(longest, (known ?? 0) * 1000), run.makespan);
-  const critical = Math.min(run.path.work.dma ?? 0, busy);
+function together(run: Run, core: number, name: string, queues: readonly LaneTime[]): Bar {
+  const busy = run.dmaTime(core);
+  const critical = Math.min(
+    queues.reduce((sum, time) => sum + time.critical, 0),
+    busy,
+  );
   const rows = queues.reduce((sum, time) => sum + time.rows, 0);
   return {
-    name: `${HUE_LABELS.dma}, ${queues.length} queues`,
+    name: `${name}, ${queues.length} queues`,
     hue: 'dma',
     time: { busy, critical, waits: {}, empty: run.makespan - busy, rows },
     rest: 'no transfer',
   };
+}
+
+/** Picoseconds by which instructions of a lane take longer than their own work. */
+function slowedOf({ slowed }: LaneTime): number {
+  return Object.values(slowed ?? {}).reduce((sum, time) => sum + time, 0);
 }
 
 function timeRow({ name, hue, time, rest }: Bar, makespan: number): HTMLElement {
@@ -171,6 +184,17 @@ function timeRow({ name, hue, time, rest }: Bar, makespan: number): HTMLElement 
     add('nki-hatch', words.reasonHue(reason), amount, `waits for ${words.reason(reason)}`, text);
     first = false;
   }
+  const slowed = slowedOf(time);
+  if (slowed > 0) {
+    const reasons = Object.keys(time.slowed ?? {})
+      .map(words.reason)
+      .join(', ');
+    const what = `of it ${FIGURE_LABELS.slowed} by ${reasons}`;
+    said.push(`${what} ${format.percent(slowed / whole)}`);
+    const style = { left: `${(100 * (time.busy - slowed)) / whole}%`, width: `${(100 * slowed) / whole}%` };
+    const told = `${what}: ${format.time(slowed)}, ${format.percent(slowed / whole)}`;
+    bar.append(el('i', { class: 'nki-bar-slowed', style, title: told }));
+  }
   if (time.empty > 0) said.push(`${rest} ${format.percent(time.empty / whole)}`);
   return el(
     'div',
@@ -178,7 +202,7 @@ function timeRow({ name, hue, time, rest }: Bar, makespan: number): HTMLElement 
     swatch(hue),
     el('span', { class: 'nki-bar-name nki-ellipsis', title: name }, name),
     bar,
-    el('span', { class: 'nki-bar-busy', title: 'Share of the time at work' }, format.percent(time.busy / whole)),
+    el('span', { class: 'nki-bar-busy', title: DEFINITIONS.busy }, format.percent(time.busy / whole)),
   );
 }
 

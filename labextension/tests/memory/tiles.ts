@@ -51,13 +51,40 @@ export function runWith(tiles: readonly TileGiven[], rows: readonly RowGiven[] =
   const zeros = tiles.map(() => 0);
   const views = { buffer: zeros.map((_, id) => id), pattern: zeros, offset: zeros, indirect: zeros };
   const makespan = Math.max(1, ...tiles.map(tile => tile.end), ...rows.map(row => row.start + row.duration));
+  const lanes = given.header?.lanes as readonly { readonly core: number }[] | undefined;
   return runOf(rows, {
     buffers,
     lifetimes,
     ...given,
-    tables: count > 0 ? { views, ...given.tables } : {},
+    tables: count > 0 ? { views, ...(count < 100 ? { usage: usageOf(tiles, lanes) } : {}), ...given.tables } : {},
     header: { makespan, ...given.header },
   });
+}
+
+/** Live bytes of the fullest partition of each core, as recordings have them. */
+function usageOf(
+  tiles: readonly TileGiven[],
+  lanes: readonly { readonly core: number }[] = [{ core: 0 }],
+): Record<'time' | 'core' | 'sbuf' | 'psum', number[]> {
+  const out = { time: [] as number[], core: [] as number[], sbuf: [] as number[], psum: [] as number[] };
+  for (const core of [...new Set(lanes.map(lane => lane.core))].sort((a, b) => a - b)) {
+    const mine = tiles.filter(tile => (lanes[tile.writer ?? 2]?.core ?? 0) === core && (tile.byte ?? 0) >= 0);
+    const fullest = (space: 'sbuf' | 'psum', time: number): number => {
+      const live = mine.filter(tile => (tile.space ?? 'sbuf') === space && tile.start <= time && time < tile.end);
+      const held = (row: number): number =>
+        live
+          .filter(({ top = 0, partitions = 128 }) => top <= row && row < top + partitions)
+          .reduce((sum, { bytes = 1024 }) => sum + bytes, 0);
+      return Math.max(0, ...live.map(tile => held(tile.top ?? 0)));
+    };
+    for (const time of [...new Set([0, ...mine.flatMap(tile => [tile.start, tile.end])])].sort((a, b) => a - b)) {
+      out.time.push(time);
+      out.core.push(core);
+      out.sbuf.push(fullest('sbuf', time));
+      out.psum.push(fullest('psum', time));
+    }
+  }
+  return out;
 }
 
 export function occupied(tiles: readonly TileGiven[], space: 'sbuf' | 'psum' = 'sbuf'): Occupancy {

@@ -88,7 +88,7 @@ describe('the memory view', () => {
     expect(wrote('k[1]')).toBe(true);
     const map = sheets.find(sheet => sheet.canvas === page.element.querySelector('canvas'));
     expect(map?.texts).not.toContain('k[2]');
-    expect(text(page, '.nki-memory-sbuf .nki-memory-words')).toBe('shown: 0–40 of 192 KiB');
+    expect(text(page, '.nki-memory-sbuf .nki-memory-words')).toBe('addresses 0–40 of 192 KiB shown');
     page.store.set({ usedRange: false });
     page.draw('usedRange');
     expect(text(page, '.nki-memory-sbuf .nki-memory-words')).toBe('128 partitions × 192 KiB');
@@ -101,7 +101,8 @@ describe('the memory view', () => {
     expect(wrote('addresses up to 32 KiB at 20.00 µs')).toBe(true);
     expect(text(page, '.nki-memory-pressure')).toContain('dead 16 KiB');
     expect(text(page, '.nki-memory-pressure')).toContain('free 160 KiB');
-    expect(text(page, '.nki-memory-pressure')).toContain('high-water 32 KiB at 20.00 µs');
+    expect(text(page, '.nki-memory-pressure')).toContain('peak 32 KiB at 20.00 µs');
+    expect(text(page, '.nki-memory-pressure')).toContain('addressed up to ');
     expect(wrote('free: 160 KiB in 1 gap')).toBe(true);
     expect(text(page, '.nki-memory-psum')).toContain('1 of 8 banks in use');
   });
@@ -301,7 +302,7 @@ describe('the memory view', () => {
     press('+');
     expect(text(page, '.nki-memory-sbuf .nki-memory-words')).not.toContain('0–40');
     press('0');
-    expect(text(page, '.nki-memory-sbuf .nki-memory-words')).toBe('shown: 0–40 of 192 KiB');
+    expect(text(page, '.nki-memory-sbuf .nki-memory-words')).toBe('addresses 0–40 of 192 KiB shown');
     expect(press('x')).toBe(true); // not a key of the picture
   });
 

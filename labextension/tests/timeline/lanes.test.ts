@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import type { RowGiven } from '../messages';
 import { dense, layoutLane } from '../../src/views/timeline/columns';
-import { covered, layoutDma, packed, tracksFor, MOST_TRACKS } from '../../src/views/timeline/dma';
+import { layoutDma, packed, tracksFor, MOST_TRACKS } from '../../src/views/timeline/dma';
 import { layoutPath } from '../../src/views/timeline/path';
 import { draws, jagged, QUEUE, QUEUES, runOf, TENSOR } from './runs';
 
@@ -98,8 +98,8 @@ describe('DMA', () => {
       { lane: QUEUE, start: 100, duration: 200 },
       { lane: QUEUE, start: 350, duration: 100 },
     ]);
-    expect(covered(run, [0, 1], { from: 0, to: 1000, width: 100 })).toBe(300);
-    expect(covered(run, [0, 1], { from: 200, to: 400, width: 100 })).toBe(150);
+    expect(run.dmaBusy(0, 0, 1000)).toBe(300);
+    expect(run.dmaBusy(0, 200, 400)).toBe(150);
     expect(layoutDma(run, [QUEUE], { from: 0, to: 1000, width: 100 }, 2).busy).toBeCloseTo(0.3);
   });
 
@@ -109,6 +109,23 @@ describe('DMA', () => {
     expect([far.tracks, far.columns?.sums.count]).toEqual([null, 100]);
     const near = layoutDma(run, lanes, { from: 0, to: run.makespan / 100, width: 1000 }, 3);
     expect([near.tracks?.length, near.columns, near.queues.length]).toEqual([3, null, 16]);
+  });
+
+  test('is as busy in columns as the time that its rows cover', () => {
+    const run = runOf(queues(300, 5), { header: QUEUES });
+    const { start, duration, lane, count } = run.rows;
+    const all = Array.from({ length: count }, (_, at) => at).filter(at => lane[at] >= 5);
+    const window = { from: run.makespan * 0.1, to: run.makespan * 0.7, width: 100 };
+    let until = window.from;
+    let expected = 0;
+    for (const at of all) {
+      const end = Math.min(start[at] + duration[at], window.to);
+      expected += Math.max(0, end - Math.max(until, start[at]));
+      until = Math.max(until, end);
+    }
+    const found = layoutDma(run, lanes, window, 3);
+    expect(found.columns).not.toBeNull();
+    expect(found.busy * (window.to - window.from)).toBeCloseTo(expected, 3);
   });
 
   test('in columns is never more than wholly busy', () => {

@@ -77,6 +77,15 @@ describe('a marked range', () => {
     expect(told.waiting).toBeCloseTo(150 / 300);
   });
 
+  test('names every engine that executes in it, whichever it was drawn on', () => {
+    const { shares } = aggregates(run, { from: 50, to: 350 }, VECTOR);
+    expect(shares).toEqual([
+      { label: 'Tensor', share: 150 / 300 },
+      { label: 'Vector', share: 20 / 300 },
+    ]);
+    expect(aggregates(run, { from: 210, to: 290 }, VECTOR).shares).toEqual([]);
+  });
+
   test('tells waits by the hue of what they were for, cut to the range', () => {
     const { waits } = aggregates(run, { from: 50, to: 350 }, TENSOR);
     expect(waits.map(({ hue, share }) => [hue, Math.round(share * 300)])).toEqual([

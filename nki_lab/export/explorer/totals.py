@@ -12,6 +12,7 @@ from nki_lab.export.findings import numbered, queues
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
+from nki_lab.kernel_runtime.recording.digest import executing
 
 Columns = dict[str, Any]
 
@@ -90,7 +91,7 @@ def summary(recording: Recording) -> Columns:
         out[f"{engine}_engine_active_time_percent"] = 100 * spent / (end * len(mine)) if end and mine else 0.0
         out[f"{engine}_engine_instruction_count"] = int(counts[mine].sum())
     dma = queues(recording)
-    begin, stop = _dma_intervals(recording, dma)
+    begin, stop = executing(recording, dma)
     active = int((stop - begin).sum()) / 1e12
     moved = sum(
         int(recording.rows["bytes"][low:high][np.isin(recording.rows["lane"][low:high], dma)].sum(dtype=np.int64))
@@ -109,15 +110,6 @@ def summary(recording: Recording) -> Columns:
         if isinstance(value := results.get(name), int | float) and name != "dma_bytes":
             out[field] = value * (1 / factor) if factor < 1 else round(value)
     return {name: [value] for name, value in out.items()}
-
-
-def _dma_intervals(recording: Recording, queues: list[int]) -> tuple[Array, Array]:
-    """Return the intervals in which any DMA queue moves data, in picoseconds."""
-    table = recording.table("lane_rows")
-    mine = np.concatenate([np.arange(0), *(np.arange(*recording.lane_span(lane)) for lane in queues)])
-    begin = table["start"][mine]
-    order = np.argsort(begin, kind="stable")
-    return merged(begin[order], (begin + table["duration"][mine])[order])
 
 
 def metadata(recording: Recording, arch: Arch) -> Columns:

@@ -6,7 +6,7 @@ summarised the same way. Times are integer picoseconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -56,8 +56,11 @@ class Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneTime:
-    """The time of a lane: `busy` + all `waits` + `empty` is the makespan. `critical` is the part of its work
-    that the run waits for."""
+    """The time of a lane: `busy` + all `waits` + `empty` is the makespan.
+
+    `busy` is the time in which it executes rows. `slowed`, by reason, is the part of that by which rows take longer
+    than their own work, and `critical` the part that is on the critical path.
+    """
 
     number: int
     name: str
@@ -66,13 +69,15 @@ class LaneTime:
     rows: int
     busy: int
     critical: int
+    slowed: Mapping[str, int]
     waits: Mapping[str, int]
     empty: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineTime:
-    """The cost of a line of source: its rows, their own work, and what the critical path spends on them."""
+    """The cost of a line of source: its rows, the time in which they execute (`busy`), and what the critical path
+    spends on them: their own `work`, and waits."""
 
     file: str
     line: int
@@ -91,12 +96,16 @@ class LineTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """A run in few numbers. `work` by kind of lane and `waits` by reason are those of the critical path and add up to
-    the makespan; `lines` begin with the one that costs most of it."""
+    """A run in few numbers.
+
+    `dma` is, by core, the time in which any DMA queue executes. `work` by kind of lane and `waits` by reason are those
+    of the critical path and add up to the makespan; `lines` begin with the one that costs most of it.
+    """
 
     makespan: int
     path: Path
     lanes: tuple[LaneTime, ...]
+    dma: Mapping[int, int]
     lines: tuple[LineTime, ...]
     work: Mapping[str, int]
     waits: Mapping[str, int]
@@ -116,7 +125,7 @@ def digest(recording: Recording) -> Digest:
 def _digest(recording: Recording) -> Digest:
     launch = round(float(recording.summary.get("launch_ns", 0)) * 1000)
     path = path_of(recording, launch)
-    own, by_site, held = _rows(recording)
+    busy, by_site, slowed = _rows(recording)
     total = np.zeros(len(recording.stalls), np.int64)
     for reason, time in path.waits:
         np.add.at(total, reason, time)
@@ -133,7 +142,8 @@ def _digest(recording: Recording) -> Digest:
     return Digest(
         makespan=recording.makespan,
         path=path,
-        lanes=_lanes(recording, path, own, held, launch),
+        lanes=_lanes(recording, path, busy, slowed, launch),
+        dma=_dma(recording),
         lines=_lines(recording, path, by_site),
         work=_sorted(work),
         waits=_sorted(waits),
@@ -186,21 +196,44 @@ def own_work(duration: Array, pace: Array) -> Array:
 
 
 def _rows(recording: Recording) -> tuple[Array, Array, Array]:
-    """Own work by lane; rows and own work by site, at the end of rows without one; held time by lane and reason."""
+    """Busy time by lane; rows and busy time by site, at the end of rows without one; slowed time by lane and reason."""
     rows, lanes, stalls = recording.rows, len(recording.lanes), len(recording.stalls)
     sites = len(recording.table("sites"))
-    own = np.zeros(lanes, np.int64)
-    held = np.zeros(lanes * stalls, np.int64)
+    busy = np.zeros(lanes, np.int64)
+    slowed = np.zeros(lanes * stalls, np.int64)
     by_site = np.zeros((2, sites + 1), np.int64)
     for low, high in pieces(len(rows)):
         lane, duration, site = (rows[name][low:high].astype(np.int64) for name in ("lane", "duration", "site"))
         work = own_work(duration, rows["pace"][low:high])
-        own += _sums(lane, work, lanes)
-        held += _sums(lane * stalls + rows["held"][low:high], duration - work, lanes * stalls)
+        busy += _sums(lane, duration, lanes)
+        slowed += _sums(lane * stalls + rows["held"][low:high], duration - work, lanes * stalls)
         site = np.where(site < 0, sites, site)
         by_site[0] += np.bincount(site, minlength=sites + 1)
-        by_site[1] += _sums(site, work, sites + 1)
-    return own, by_site, held.reshape(lanes, stalls)
+        by_site[1] += _sums(site, duration, sites + 1)
+    return busy, by_site, slowed.reshape(lanes, stalls)
+
+
+def _dma(recording: Recording) -> dict[int, int]:
+    """The time in which any DMA queue of a core executes."""
+    lanes = {lane.number: lane.core for lane in recording.lanes if lane.kind == "dma"}
+    return {core: _covered(recording, [n for n, of in lanes.items() if of == core]) for core in set(lanes.values())}
+
+
+def _covered(recording: Recording, lanes: list[int]) -> int:
+    """The time in which any of several lanes executes."""
+    begin, end = executing(recording, lanes)
+    return int((end - begin).sum())
+
+
+def executing(recording: Recording, lanes: Sequence[int]) -> tuple[Array, Array]:
+    """Begins and ends of the disjoint stretches, in order, in which any of several lanes executes."""
+    rows = np.flatnonzero(np.isin(_whole(recording.rows["lane"]), lanes))
+    start = _whole(recording.rows["start"])[rows].astype(np.int64)
+    end = start + _whole(recording.rows["duration"])[rows].astype(np.int64)
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], np.maximum.accumulate(end[order])
+    first = np.flatnonzero(start > np.concatenate(([-1], end[:-1])))[: len(start)]
+    return start[first], end[np.append(first[1:], len(start)) - 1] if len(start) else end
 
 
 def _sums(group: Array, values: Array, count: int) -> Array:
@@ -220,11 +253,11 @@ def _sorted(times: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(times.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _lanes(recording: Recording, path: Path, own: Array, held: Array, launch: int) -> tuple[LaneTime, ...]:
+def _lanes(recording: Recording, path: Path, busy: Array, slowed: Array, launch: int) -> tuple[LaneTime, ...]:
     names = recording.stalls
-    waits = recording.lane_times + held
+    waits = recording.lane_times.copy()
     waits[:, 0] = 0
-    critical = _sums(path.lane, path.work, len(own))
+    critical = _sums(path.lane, path.work + path.throttled, len(busy))
     drawn = recording.table("lane_rows")
     out = []
     for lane in recording.lanes:
@@ -235,7 +268,7 @@ def _lanes(recording: Recording, path: Path, own: Array, held: Array, launch: in
             stall = names[int(drawn["stall"][first])]
             reasons[stall] = max(0, reasons[stall] - launch) if int(drawn["stall"][first]) else 0
             reasons[LAUNCH] = reasons.get(LAUNCH, 0) + launch
-        busy = int(own[lane.number])
+        mine = int(busy[lane.number])
         reasons = {name: time for name, time in _sorted(reasons).items() if time}
         out.append(
             LaneTime(
@@ -244,10 +277,11 @@ def _lanes(recording: Recording, path: Path, own: Array, held: Array, launch: in
                 kind=lane.kind,
                 core=lane.core,
                 rows=end - first,
-                busy=busy,
-                critical=min(busy, int(critical[lane.number])),
+                busy=mine,
+                critical=min(mine, int(critical[lane.number])),
+                slowed=_named(names, slowed[lane.number]),
                 waits=reasons,
-                empty=recording.makespan - busy - sum(reasons.values()),
+                empty=recording.makespan - mine - sum(reasons.values()),
             )
         )
     return tuple(out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +22,8 @@ from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, STALL_REASONS
 class LaneTime:
     """The time of one lane, in picoseconds: `busy` + the sum of `stalls` + `empty` is the makespan.
 
-    `busy` is the ops' own work, `stalls` the waits before them and the stretches within them by number of reason,
-    `empty` the time after the lane's last op.
+    `busy` is the time in which the lane executes ops, `slowed` the part of it that is not their own work, by number of
+    reason. `stalls` are the waits before ops, by number of reason, `empty` is the time after the lane's last op.
     """
 
     name: str
@@ -31,6 +31,7 @@ class LaneTime:
     core: int
     ops: int
     busy: int
+    slowed: Mapping[int, int]
     stalls: Mapping[int, int]
     empty: int
 
@@ -68,11 +69,20 @@ class Timing:
 
     @property
     def stalls(self) -> dict[str, int]:
-        """Picoseconds that lanes stood still, by reason, over all lanes."""
-        total: Counter[str] = Counter()
-        for lane in self.lanes:
-            total.update({STALL_REASONS[reason]: time for reason, time in lane.stalls.items()})
-        return dict(total)
+        """Picoseconds that lanes waited, by reason, over all lanes."""
+        return _over_all(lane.stalls for lane in self.lanes)
+
+    @property
+    def slowed(self) -> dict[str, int]:
+        """Picoseconds by which lanes took longer than their own work, by reason, over all lanes."""
+        return _over_all(lane.slowed for lane in self.lanes)
+
+
+def _over_all(times: Iterable[Mapping[int, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for mine in times:
+        total.update({STALL_REASONS[reason]: time for reason, time in mine.items()})
+    return dict(total)
 
 
 def timing_of(
@@ -106,7 +116,6 @@ def timing_of(
         stalls = by_reason(
             (stall[rows], wait[rows] - setup[rows]),
             (setup_reason[rows], setup[rows]),
-            (throttle_reason[rows], duration[rows] - busy[rows]),
             (np.array([LAUNCH]), ends[:1]),
         )
         lanes.append(
@@ -115,7 +124,8 @@ def timing_of(
                 kind=lane.kind,
                 core=lane.core,
                 ops=len(rows),
-                busy=int(busy[rows].sum()),
+                busy=int(duration[rows].sum()),
+                slowed=by_reason((throttle_reason[rows], duration[rows] - busy[rows])),
                 stalls=stalls,
                 empty=makespan - int(ends[-1]),
             )

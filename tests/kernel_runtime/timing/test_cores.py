@@ -218,7 +218,7 @@ def test_two_cores_that_ask_for_more_than_hbm_gives_take_as_long_as_hbm_needs() 
     moved = 8 * 128 * 8192 * 4
     data = (two.timing.start + two.timing.duration).max() - two.timing.start.min()
     assert moved / (data * 1e-12) == pytest.approx(limit, rel=0.02)
-    assert "bandwidth" in two.timing.stalls
+    assert "bandwidth" in two.timing.slowed
 
 
 def test_hbm_of_a_pair_is_its_part_of_the_chip_and_a_core_alone_has_no_limit() -> None:

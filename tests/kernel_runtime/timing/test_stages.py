@@ -126,12 +126,18 @@ def test_stages_take_the_published_times(target: str, name: str) -> None:
     assert milliseconds(target, name) == pytest.approx(PUBLISHED[target, name], rel=0.15)
 
 
+def own_work(lane: str, name: str) -> int:
+    """Picoseconds that an engine's instructions take at full pace."""
+    found = stage("trn2", name).lane(lane)
+    return found.busy - sum(found.slowed.values())
+
+
 @pytest.mark.slow
 def test_the_engines_work_as_long_as_published() -> None:
     # The profiles' active times: of the Tensor Engine in all versions, of the Vector Engine in the last.
     for name in ("hoisted", "blocked"):
-        assert stage("trn2", name).lane("tensor").busy / 1e9 == pytest.approx(28.16, rel=0.02)
-    assert stage("trn2", "blocked").lane("vector").busy / 1e9 == pytest.approx(2.99, rel=0.10)
+        assert own_work("tensor", name) / 1e9 == pytest.approx(28.16, rel=0.02)
+    assert own_work("vector", "blocked") / 1e9 == pytest.approx(2.99, rel=0.10)
 
 
 @pytest.mark.parametrize(("target", "name"), PUBLISHED)

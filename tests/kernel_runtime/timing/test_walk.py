@@ -86,7 +86,8 @@ def checked(found: Timed) -> None:
     for number, lane in enumerate(timing.lanes):
         rows = order.order[number].astype(np.int64)
         assert (start[rows][1:] >= end[rows][:-1]).all(), "rows of a lane overlap"
-        assert lane.busy == timing.busy[rows].sum() <= timing.makespan
+        assert lane.busy == timing.duration[rows].sum() <= timing.makespan
+        assert lane.busy - sum(lane.slowed.values()) == timing.busy[rows].sum()
         assert lane.busy + sum(lane.stalls.values()) + lane.empty == timing.makespan
         assert min((*lane.stalls.values(), lane.empty)) >= 0
     hop = round(found.program.arch.semaphore_ns * 1000)

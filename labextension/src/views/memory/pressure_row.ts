@@ -1,7 +1,9 @@
 /** The line below the map: how much is live, dead, free, in how large pieces, and when it was most. */
 
+import { DEFINITIONS, FIGURE_LABELS } from '../../_generated/schema';
 import { el, replace } from '../../dom';
 import * as format from '../../format';
+import * as words from '../../words';
 import { phaseAt } from './occupancy';
 import type { Pressure } from './pressure';
 import { pressureOf } from './pressure';
@@ -42,7 +44,7 @@ export function createPressureRow(): PressureRow {
 /** What the line says, in its order. */
 export function itemsOf(scene: Scene, { live, dead, gaps, fragmented }: Pressure): readonly Item[] {
   const items: Item[] = [
-    { kind: 'live', words: `live ${format.bytes(live)}`, title: 'In use in the fullest partition.' },
+    { kind: 'live', words: `${FIGURE_LABELS.live} ${format.bytes(live)}`, title: DEFINITIONS.live },
   ];
   const writing = scene.sbufTiles.filter(tile => phaseAt(tile, scene.time) === 'writing').length;
   if (writing > 0) {
@@ -54,30 +56,37 @@ export function itemsOf(scene: Scene, { live, dead, gaps, fragmented }: Pressure
   }
   items.push({
     kind: 'dead',
-    words: `dead ${format.bytes(dead)}`,
-    title: 'Read for the last time, and the bytes not reused, in the partition with most of them.',
+    words: `${FIGURE_LABELS.dead} ${format.bytes(dead)}`,
+    title: DEFINITIONS.dead,
   });
   const split = gaps.spans.length > 1;
   items.push({
     kind: 'free',
-    words: `free ${format.bytes(gaps.total)}${split ? `, largest gap ${format.bytes(gaps.largest)}` : ''}`,
+    words: `${FIGURE_LABELS.free} ${format.bytes(gaps.total)}${split ? `, largest gap ${format.bytes(gaps.largest)}` : ''}`,
     title: split
-      ? `Bytes that no tile takes in any partition, in ${format.plural(gaps.spans.length, 'gap')}; ` +
+      ? `${DEFINITIONS.free} Here in ${format.plural(gaps.spans.length, 'gap')}, ` +
         `${format.percent(fragmented)} of them outside the largest.`
-      : 'Bytes that no tile takes in any partition.',
+      : DEFINITIONS.free,
   });
   if (split && fragmented > 0 && !scene.compact) {
     items.push({
       kind: '',
-      words: `${format.percent(fragmented)} fragmented`,
-      title: 'The share of the free bytes outside the largest gap.',
+      words: `${format.percent(fragmented)} ${FIGURE_LABELS.fragmented}`,
+      title: DEFINITIONS.fragmented,
     });
   }
   if (scene.peak !== null) {
     items.push({
       kind: '',
-      words: `high-water ${format.bytes(scene.peak.bytes)} at ${format.time(scene.peak.time)}`,
-      title: 'The most bytes in use at one time in the fullest partition.',
+      words: `${FIGURE_LABELS.peak} ${format.bytes(scene.peak.bytes)} at ${format.time(scene.peak.time)}`,
+      title: words.livePeak(scene.run, scene.peak),
+    });
+  }
+  if (scene.sbuf.reach > 0) {
+    items.push({
+      kind: '',
+      words: `${FIGURE_LABELS.addressed} ${format.bytes(scene.sbuf.reach)}`,
+      title: DEFINITIONS.addressed,
     });
   }
   return items;

@@ -139,7 +139,7 @@ export function captionOf(scene: Scene): string {
   const { sbuf: capacity, partitions } = run.capacity;
   const { bytes, rows } = shown;
   const whole = bytes.from <= 0 && bytes.to >= capacity;
-  const cropped = whole ? '' : `shown: ${kib(bytes.from)}–${format.bytesOf(Math.round(bytes.to), capacity)}`;
+  const cropped = whole ? '' : `addresses ${kib(bytes.from)}–${format.bytesOf(Math.round(bytes.to), capacity)} shown`;
   const high = rows.from > 0 || rows.to < partitions;
   const parts = [
     scene.compact && cropped !== '' ? '' : `${partitions} partitions × ${format.bytes(capacity)}`,

@@ -7,7 +7,7 @@ import type { PartitionClass } from './classes';
 import { classesOf } from './classes';
 import type { Colouring, Painter } from './colour';
 import { painterOf } from './colour';
-import { coresOf, peakOf } from './cores';
+import { coresOf } from './cores';
 import type { Measure } from './labels';
 import { fullRange, usedRange } from './map';
 import type { Occupancy, Tile } from './occupancy';
@@ -108,7 +108,7 @@ function memoryFor(run: Run, core: number): CoreMemory {
     sbuf,
     psum: occupancyOf(run, 'psum', core),
     classes: classesOf(sbuf.tiles, run.capacity.partitions),
-    peak: peakOf(run, core, sbuf.tiles),
+    peak: run.peak('sbuf', core),
   };
 }
 

@@ -1,4 +1,5 @@
 /** What happened in a range of time, in one line. */
+import { HUE_LABELS } from '../../_generated/schema';
 import type { Hue, Run, Span } from '../../types';
 import { touching } from './bars';
 import { dmaBytes } from './counters';
@@ -8,6 +9,8 @@ export interface Aggregates {
   /** The lane that the shares are of. */
   readonly label: string;
   readonly busy: number;
+  /** Every engine, and DMA by core, that executes in the range, with its share of it; the largest first. */
+  readonly shares: readonly { readonly label: string; readonly share: number }[];
   readonly waiting: number;
   /** Shares of the range by what was waited for, largest first. */
   readonly waits: readonly { readonly hue: Hue; readonly share: number }[];
@@ -29,11 +32,28 @@ export function aggregates(run: Run, area: Span, lane: number): Aggregates {
     instructions,
     label: run.lanes[lane].label,
     busy: Math.min(1, sums.busy[0] / length),
+    shares: busyShares(run, area),
     waiting: Math.min(1, sums.waiting[0] / length),
     waits: waitsByHue(run, area, lane),
     bytes: dmaBytes(run, area.from, area.to),
     iteration: iterationOf(run, area),
   };
+}
+
+function busyShares(run: Run, area: Span): Aggregates['shares'] {
+  const length = Math.max(1, area.to - area.from);
+  const out: { label: string; share: number }[] = [];
+  const add = (label: string, time: number): void => {
+    if (time > 0) out.push({ label, share: Math.min(1, time / length) });
+  };
+  for (const lane of run.lanes)
+    if (lane.kind === 'engine') add(lane.label, run.buckets(lane.id, area.from, area.to, 1).busy[0]);
+  for (const core of run.cores)
+    add(
+      run.cores.length > 1 ? `${HUE_LABELS.dma}, core ${core}` : HUE_LABELS.dma,
+      run.dmaBusy(core, area.from, area.to),
+    );
+  return out.sort((one, other) => other.share - one.share);
 }
 
 function waitsByHue(run: Run, area: Span, lane: number): Aggregates['waits'] {

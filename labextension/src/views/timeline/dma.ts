@@ -21,7 +21,7 @@ export interface Track {
 
 export interface DmaFigure {
   readonly lanes: readonly number[];
-  /** Share of the window in which at least one queue works; the sum of all, at most 1, where there are columns. */
+  /** Share of the window in which any queue executes. */
   readonly busy: number;
   readonly tracks: readonly Track[] | null;
   /** Transfers that are on no track, in order. */
@@ -39,14 +39,14 @@ export function layoutDma(run: Run, lanes: readonly number[], scale: Scale, coun
   if (loaded && rows <= scale.width) return tracks();
   const columns = sums(run, queues, scale);
   if (loaded && rows <= scale.width * MOST_PER_PIXEL && !dense(columns.rows)) return tracks();
-  let busy = 0;
-  let starting = 0;
-  for (let at = 0; at < columns.count; at++) {
-    busy += columns.busy[at];
-    starting += columns.rows[at];
-  }
+  const starting = columns.rows.reduce((sum, count) => sum + count, 0);
   const merged = { sums: columns, count: starting };
-  return { lanes, busy: share(busy, scale), tracks: null, hidden: [], columns: merged, queues };
+  return { lanes, busy: busyOf(run, lanes, scale), tracks: null, hidden: [], columns: merged, queues };
+}
+
+/** Share of the window in which any of a core's queues executes. */
+function busyOf(run: Run, lanes: readonly number[], scale: Scale): number {
+  return share(run.dmaBusy(run.lanes[lanes[0]]?.core ?? 0, scale.from, scale.to), scale);
 }
 
 function sums(run: Run, queues: readonly LaneFigure[], scale: Scale): Columns['sums'] {
@@ -84,7 +84,7 @@ function onTracks(run: Run, { lanes, queues, steps, count }: Given, scale: Scale
   const { tracks, hidden } = packed(run, steps, spanOf(scale, 0.5), count);
   return {
     lanes,
-    busy: share(covered(run, steps, scale), scale),
+    busy: busyOf(run, lanes, scale),
     tracks: tracks.map(track => ({ bars: layoutBars(run, -1, track, scale).bars, steps: Uint32Array.from(track) })),
     hidden,
     columns: null,
@@ -154,19 +154,4 @@ function overlap(run: Run, queues: readonly Lane[]): number {
     most = Math.max(most, now);
   }
   return most;
-}
-
-/** Time within the window in which at least one of the rows runs. */
-export function covered(run: Run, steps: Steps, scale: Scale): number {
-  const { start, duration, first } = run.rows;
-  let sum = 0;
-  let until = scale.from;
-  for (const step of steps) {
-    const begin = Math.max(until, start[step - first]);
-    const end = Math.min(scale.to, start[step - first] + duration[step - first]);
-    if (end <= begin) continue;
-    sum += end - begin;
-    until = end;
-  }
-  return sum;
 }

@@ -1,5 +1,5 @@
 /** The line below the lanes: the legend, or what happened in the marked range. */
-import { HUE_LABELS } from '../../_generated/schema';
+import { DEFINITIONS, HUE_LABELS } from '../../_generated/schema';
 import { ask } from '../../commands';
 import { el, replace, setAttribute } from '../../dom';
 import * as format from '../../format';
@@ -97,6 +97,22 @@ function zoomButton(): HTMLElement {
   return button;
 }
 
+/** How many engines the bar names; the tooltip names all. */
+const ENGINES_SHOWN = 4;
+
+/** "Busy Tensor 100 % · Vector 12 %": all engines that execute in the range, not only the one it was drawn on. */
+function busyFact({ shares }: Aggregates): HTMLElement {
+  const texts = shares.map(({ label, share }) => `${label} ${format.percent(share)}`);
+  const more = texts.length > ENGINES_SHOWN ? ` · + ${texts.length - ENGINES_SHOWN}` : '';
+  const text = texts.length > 0 ? texts.slice(0, ENGINES_SHOWN).join(' · ') + more : 'none';
+  return el(
+    'span',
+    { class: 'nki-tl-fact', title: `${texts.join(', ')}. ${DEFINITIONS.busy}` },
+    'Busy ',
+    el('b', {}, text),
+  );
+}
+
 function areaBar(context: Context, told: Aggregates, length: number): HTMLElement[] {
   const fact = (name: string, value: string): HTMLElement =>
     el('span', { class: 'nki-tl-fact' }, `${name} `, el('b', {}, value));
@@ -105,7 +121,7 @@ function areaBar(context: Context, told: Aggregates, length: number): HTMLElemen
   return [
     el('b', { class: 'nki-tl-fact' }, told.iteration || format.time(length)),
     fact('Instructions', format.count(told.instructions)),
-    fact(`${told.label} busy`, format.percent(told.busy)),
+    busyFact(told),
     el(
       'span',
       { class: 'nki-tl-fact' },

@@ -1,5 +1,5 @@
 /** The left column: what each row is, and its share of the visible window. */
-import { HUE_LABELS, MEMORY_LABELS } from '../../_generated/schema';
+import { DEFINITIONS, HUE_LABELS, MEMORY_LABELS } from '../../_generated/schema';
 import { el, setAttribute, setText } from '../../dom';
 import * as format from '../../format';
 import type { Run } from '../../types';
@@ -161,7 +161,7 @@ function fillLane(strip: LaneStrip, cell: Cell, figure: Figure): void {
 function setShare(element: HTMLElement, busy: number, count: number): void {
   setText(element, count < 0 ? format.percent(busy) : format.shortCount(count));
   const more = count < 0 ? '' : `, ${format.plural(count, 'instruction')}`;
-  setAttribute(element, 'title', `${format.percent(busy)} busy in this window${more}`);
+  setAttribute(element, 'title', `${format.percent(busy)} busy in this window${more}. ${DEFINITIONS.busy}`);
 }
 
 function fillDma(strip: DmaStrip, cell: Cell, figure: Figure): void {
