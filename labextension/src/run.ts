@@ -62,6 +62,7 @@ export class LoadedRun implements Run {
   readonly machine: Run['machine'];
   readonly path: PathTime;
   readonly laneTimes: readonly LaneTime[];
+  readonly dmaTimes: Run['dmaTimes'];
   readonly bottlenecks: readonly Sentence[];
   readonly lines: readonly LineShare[];
 
@@ -98,6 +99,7 @@ export class LoadedRun implements Run {
     this.machine = header.machine ?? null;
     this.path = header.path;
     this.laneTimes = header.lane_times;
+    this.dmaTimes = header.dma_times ?? [];
     this.bottlenecks = header.bottlenecks ?? [];
     const whole = Math.max(header.makespan, 1);
     this.lines = header.lines.map(line => ({ ...line, share: line.critical / whole }));

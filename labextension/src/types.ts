@@ -9,6 +9,7 @@ import type {
   BufferKind,
   Capacity,
   DescriptorMode,
+  DmaTime,
   EdgeKind,
   Finding,
   Hue,
@@ -252,6 +253,8 @@ export interface Run {
   /** Sums of the whole run, as the message's header has them (`path`, `lane_times`). */
   readonly path: PathTime;
   readonly laneTimes: readonly LaneTime[];
+  /** By core, how long at least one of its DMA queues works; older messages have none. */
+  readonly dmaTimes: readonly DmaTime[];
   /** What holds the run back, the most important first. */
   readonly bottlenecks: readonly Sentence[];
   /** True if `step` is loaded. */

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nki_lab.export.colours import COLOURS
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, whole
+from nki_lab.kernel_runtime.recording.digest import digest
 from nki_lab.kernel_runtime.recording.zoom import largest
 from nki_lab.kernel_runtime.vocabulary import KINDS, kind_of_lane, kind_of_stall
 
@@ -43,16 +44,16 @@ class Line(NamedTuple):
 def lines(recording: Recording) -> list[Line]:
     """The rows of the picture from top to bottom: engines with work, then DMA."""
     cores = {lane.core for lane in recording.lanes}
-    found: dict[tuple[bool, int, str], tuple[str, list[int]]] = {}
+    times, found = digest(recording), dict[tuple[bool, int, str], tuple[str, list[int]]]()
     for lane in recording.lanes:
         kind = kind_of_lane(lane.name, lane.kind)
         name = KINDS["dma"] if kind == "dma" else KINDS.get(lane.name, lane.name)
         shown = f"{name}, core {lane.core}" if len(cores) > 1 else name
         found.setdefault((kind == "dma", lane.core, shown), (kind, []))[1].append(lane.number)
-    busy, end = recording.lane_times[:, 0], max(1, recording.makespan)
+    end = max(1, recording.makespan)
     made = [
-        Line(name, kind, tuple(numbers), float(busy[numbers].sum() / end))
-        for (_, _, name), (kind, numbers) in sorted(found.items(), key=lambda item: item[0][:2])
+        Line(name, kind, tuple(numbers), (times.dma[core] if dma else sum(times.lanes[n].busy for n in numbers)) / end)
+        for (dma, core, name), (kind, numbers) in sorted(found.items(), key=lambda item: item[0][:2])
     ]
     return [line for line in made if line.busy][:LANES]
 

@@ -41,9 +41,8 @@ def brief(recording: Recording) -> str:
         if lane.kind != "dma" and lane.rows:
             name = KINDS.get(lane.name, lane.name)
             busy[name] = busy.get(name, 0) + lane.busy // cores
-    shares = recording.summary.get("engine_busy_ns", {})
-    if isinstance(shares, dict) and "dma" in shares:
-        busy[KINDS["dma"]] = round(1000 * shares["dma"] / cores)
+    if times.dma:
+        busy[KINDS["dma"]] = sum(times.dma.values()) // cores
     lines = [*_head(recording, times), *_numbers(recording.summary)]
     for label, parts in (("busy", list(busy.items())), ("waits", list(times.waits.items())[:_BRIEF])):
         found = ", ".join(f"{name} {share(ratio(time, times.makespan))}" for name, time in parts if time)

@@ -71,14 +71,27 @@ class PathTime(TypedDict):
 
 
 class LaneTime(TypedDict):
-    """The time of a lane: `busy`, all `waits` and `empty` add up to the makespan. `critical` is work that the run
-    waits for; waits are by reason, the longest first."""
+    """The time of a lane: `busy`, all `waits` and `empty` add up to the makespan.
+
+    `critical` is the part of `busy` on the critical path, `slowed` that by which a slow clock or shared bandwidth
+    lengthens rows; `slowed` and `waits` are by reason, the longest first.
+
+    In messages of older versions, `busy` is without what is `slowed`, which counts as waits.
+    """
 
     busy: int
     critical: int
+    slowed: NotRequired[Mapping[str, int]]
     waits: Mapping[str, int]
     empty: int
     rows: int
+
+
+class DmaTime(TypedDict):
+    """The picoseconds in which at least one DMA queue of a core works."""
+
+    core: int
+    busy: int
 
 
 class LineTime(TypedDict):
@@ -116,8 +129,8 @@ class Sentence(TypedDict):
 class Header(TypedDict):
     """The words and single numbers of a message about a whole run.
 
-    `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks` and
-    no `machine`, which is missing of unknown targets too.
+    `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks`,
+    no `dma_times` and no `machine`, which is missing of unknown targets too.
     Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
     """
 
@@ -136,6 +149,7 @@ class Header(TypedDict):
     findings: list[Finding]
     path: PathTime
     lane_times: list[LaneTime]
+    dma_times: NotRequired[list[DmaTime]]
     lines: list[LineTime]
     bottlenecks: NotRequired[list[Sentence]]
     zoom_shift: NotRequired[int]

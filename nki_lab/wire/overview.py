@@ -109,9 +109,17 @@ def header(recording: Recording, names: Names, fault: int, step_of: Array) -> He
             for sentence in bottlenecks.bottlenecks(recording)
         ],
         "lane_times": [
-            {"busy": lane.busy, "critical": lane.critical, "waits": lane.waits, "empty": lane.empty, "rows": lane.rows}
+            {
+                "busy": lane.busy,
+                "critical": lane.critical,
+                "slowed": lane.slowed,
+                "waits": lane.waits,
+                "empty": lane.empty,
+                "rows": lane.rows,
+            }
             for lane in times.lanes
         ],
+        "dma_times": [{"core": core, "busy": busy} for core, busy in times.dma.items()],
         "lines": _lines(recording, times),
     }
     known = machine(head["target"])

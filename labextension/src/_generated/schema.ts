@@ -390,15 +390,26 @@ export interface PathTime {
 }
 
 /**
- * The time of a lane: `busy`, all `waits` and `empty` add up to the makespan. `critical` is work that the run waits
- * for; waits are by reason, the longest first.
+ * The time of a lane: `busy`, all `waits` and `empty` add up to the makespan.
+ *
+ * `critical` is the part of `busy` on the critical path, `slowed` that by which a slow clock or shared bandwidth
+ * lengthens rows; `slowed` and `waits` are by reason, the longest first.
+ *
+ * In messages of older versions, `busy` is without what is `slowed`, which counts as waits.
  */
 export interface LaneTime {
   readonly busy: number;
   readonly critical: number;
+  readonly slowed?: Readonly<Record<string, number>>;
   readonly waits: Readonly<Record<string, number>>;
   readonly empty: number;
   readonly rows: number;
+}
+
+/** The picoseconds in which at least one DMA queue of a core works. */
+export interface DmaTime {
+  readonly core: number;
+  readonly busy: number;
 }
 
 /** The time of a line: on the critical path, on all lanes, its rows, and the lane with most of that time. */
@@ -434,9 +445,9 @@ export interface Sentence {
 /**
  * The words and single numbers of a message about a whole run.
  *
- * `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks` and no
- * `machine`, which is missing of unknown targets too. Stretches of the table `zoom`, where there is one, are 2 to the
- * power `zoom_shift` picoseconds wide.
+ * `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks`, no
+ * `dma_times` and no `machine`, which is missing of unknown targets too. Stretches of the table `zoom`, where there is
+ * one, are 2 to the power `zoom_shift` picoseconds wide.
  */
 export interface Header {
   readonly kernel: string;
@@ -454,6 +465,7 @@ export interface Header {
   readonly findings: readonly Finding[];
   readonly path: PathTime;
   readonly lane_times: readonly LaneTime[];
+  readonly dma_times?: readonly DmaTime[];
   readonly lines: readonly LineTime[];
   readonly bottlenecks?: readonly Sentence[];
   readonly zoom_shift?: number;

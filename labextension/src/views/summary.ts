@@ -108,34 +108,42 @@ function timePart(run: Run, copy: HTMLElement): HTMLElement {
   return made;
 }
 
-/** Engines with instructions in their order, then DMA: of several queues, the time that any of them works. */
+/** Engines with instructions in their order, then each core's DMA: of several queues, the time that any of them works. */
 function barsOf(run: Run): readonly Bar[] {
   const out: Bar[] = [];
-  const queues: LaneTime[] = [];
+  const queues = new Map<number, LaneTime[]>();
   run.lanes.forEach((lane, index) => {
     const time = run.laneTimes[index];
     if (!time.rows) return;
-    if (lane.kind === 'dma') queues.push(time);
+    if (lane.kind === 'dma') queues.set(lane.core, [...(queues.get(lane.core) ?? []), time]);
     else out.push({ name: lane.label, hue: lane.hue, time, rest: 'nothing queued' });
   });
-  if (queues.length === 1) out.push({ name: HUE_LABELS.dma, hue: 'dma', time: queues[0], rest: 'nothing queued' });
-  if (queues.length > 1) out.push(together(run, queues));
+  for (const [core, times] of queues) {
+    const name = run.cores.length > 1 ? `${HUE_LABELS.dma}, core ${core}` : HUE_LABELS.dma;
+    if (times.length === 1) out.push({ name, hue: 'dma', time: times[0], rest: 'nothing queued' });
+    else out.push({ ...together(run, core, times), name: `${name}, ${times.length} queues` });
+  }
   return out;
 }
 
 /** Queues work and wait side by side, so that only what all of them do together fits into the time of the run. */
-function together(run: Run, queues: readonly LaneTime[]): Bar {
-  const known = (run.summary.engine_busy_ns as Readonly<Record<string, number>> | undefined)?.dma;
-  const longest = Math.max(...queues.map(time => time.busy));
-  const busy = Math.min(Math.max(longest, (known ?? 0) * 1000), run.makespan);
-  const critical = Math.min(run.path.work.dma ?? 0, busy);
-  const rows = queues.reduce((sum, time) => sum + time.rows, 0);
+function together(run: Run, core: number, queues: readonly LaneTime[]): Omit<Bar, 'name'> {
+  const sum = (name: 'critical' | 'rows'): number => queues.reduce((all, time) => all + time[name], 0);
+  const busy = run.dmaTimes.find(time => time.core === core)?.busy ?? olderBusy(run, queues);
+  const critical = Math.min(sum('critical'), busy);
+  const rows = sum('rows');
   return {
-    name: `${HUE_LABELS.dma}, ${queues.length} queues`,
     hue: 'dma',
     time: { busy, critical, waits: {}, empty: run.makespan - busy, rows },
     rest: 'no transfer',
   };
+}
+
+/** What messages without `dmaTimes` tell: of one core the same figure, of several that of the queue that works longest. */
+function olderBusy(run: Run, queues: readonly LaneTime[]): number {
+  const known = (run.summary.engine_busy_ns as Readonly<Record<string, number>> | undefined)?.dma;
+  const told = run.cores.length > 1 ? 0 : 1000 * (known ?? 0);
+  return Math.min(Math.max(told, ...queues.map(time => time.busy)), run.makespan);
 }
 
 function timeRow({ name, hue, time, rest }: Bar, makespan: number): HTMLElement {
@@ -171,6 +179,10 @@ function timeRow({ name, hue, time, rest }: Bar, makespan: number): HTMLElement 
     add('nki-hatch', words.reasonHue(reason), amount, `waits for ${words.reason(reason)}`, text);
     first = false;
   }
+  const slowed = Object.entries(time.slowed ?? {}).map(
+    ([reason, amount]) => `${format.percent(amount / whole)} slowed by ${words.reason(reason)}`,
+  );
+  said.push(...slowed);
   if (time.empty > 0) said.push(`${rest} ${format.percent(time.empty / whole)}`);
   return el(
     'div',
@@ -178,7 +190,11 @@ function timeRow({ name, hue, time, rest }: Bar, makespan: number): HTMLElement 
     swatch(hue),
     el('span', { class: 'nki-bar-name nki-ellipsis', title: name }, name),
     bar,
-    el('span', { class: 'nki-bar-busy', title: 'Share of the time at work' }, format.percent(time.busy / whole)),
+    el(
+      'span',
+      { class: 'nki-bar-busy', title: ['Share of the time at work', ...slowed].join('; of it ') },
+      format.percent(time.busy / whole),
+    ),
   );
 }
 

@@ -56,8 +56,9 @@ class Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneTime:
-    """The time of a lane: `busy` + all `waits` + `empty` is the makespan. `critical` is the part of its work
-    that the run waits for."""
+    """The time of a lane: `busy` + all `waits` + `empty` is the makespan. `busy` is the time in which its rows run; the
+    part by which a slow clock or shared bandwidth lengthens them is `slowed`, by reason. `critical` is the part of
+    `busy` on the critical path."""
 
     number: int
     name: str
@@ -66,6 +67,7 @@ class LaneTime:
     rows: int
     busy: int
     critical: int
+    slowed: Mapping[str, int]
     waits: Mapping[str, int]
     empty: int
 
@@ -92,11 +94,13 @@ class LineTime:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
     """A run in few numbers. `work` by kind of lane and `waits` by reason are those of the critical path and add up to
-    the makespan; `lines` begin with the one that costs most of it."""
+    the makespan; `lines` begin with the one that costs most of it. `dma` is the time in which any queue of a core
+    works, by core."""
 
     makespan: int
     path: Path
     lanes: tuple[LaneTime, ...]
+    dma: Mapping[int, int]
     lines: tuple[LineTime, ...]
     work: Mapping[str, int]
     waits: Mapping[str, int]
@@ -116,7 +120,7 @@ def digest(recording: Recording) -> Digest:
 def _digest(recording: Recording) -> Digest:
     launch = round(float(recording.summary.get("launch_ns", 0)) * 1000)
     path = path_of(recording, launch)
-    own, by_site, held = _rows(recording)
+    by_site, held = _rows(recording)
     total = np.zeros(len(recording.stalls), np.int64)
     for reason, time in path.waits:
         np.add.at(total, reason, time)
@@ -133,7 +137,8 @@ def _digest(recording: Recording) -> Digest:
     return Digest(
         makespan=recording.makespan,
         path=path,
-        lanes=_lanes(recording, path, own, held, launch),
+        lanes=_lanes(recording, path, held, launch),
+        dma=_dma(recording),
         lines=_lines(recording, path, by_site),
         work=_sorted(work),
         waits=_sorted(waits),
@@ -185,22 +190,20 @@ def own_work(duration: Array, pace: Array) -> Array:
     return work
 
 
-def _rows(recording: Recording) -> tuple[Array, Array, Array]:
-    """Own work by lane; rows and own work by site, at the end of rows without one; held time by lane and reason."""
+def _rows(recording: Recording) -> tuple[Array, Array]:
+    """Rows and own work by site, at the end of rows without one; held time by lane and reason."""
     rows, lanes, stalls = recording.rows, len(recording.lanes), len(recording.stalls)
     sites = len(recording.table("sites"))
-    own = np.zeros(lanes, np.int64)
     held = np.zeros(lanes * stalls, np.int64)
     by_site = np.zeros((2, sites + 1), np.int64)
     for low, high in pieces(len(rows)):
         lane, duration, site = (rows[name][low:high].astype(np.int64) for name in ("lane", "duration", "site"))
         work = own_work(duration, rows["pace"][low:high])
-        own += _sums(lane, work, lanes)
         held += _sums(lane * stalls + rows["held"][low:high], duration - work, lanes * stalls)
         site = np.where(site < 0, sites, site)
         by_site[0] += np.bincount(site, minlength=sites + 1)
         by_site[1] += _sums(site, work, sites + 1)
-    return own, by_site, held.reshape(lanes, stalls)
+    return by_site, held.reshape(lanes, stalls)
 
 
 def _sums(group: Array, values: Array, count: int) -> Array:
@@ -220,11 +223,11 @@ def _sorted(times: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(times.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _lanes(recording: Recording, path: Path, own: Array, held: Array, launch: int) -> tuple[LaneTime, ...]:
+def _lanes(recording: Recording, path: Path, held: Array, launch: int) -> tuple[LaneTime, ...]:
     names = recording.stalls
-    waits = recording.lane_times + held
+    waits, lengths = recording.lane_times.copy(), recording.lane_times[:, 0]
     waits[:, 0] = 0
-    critical = _sums(path.lane, path.work, len(own))
+    critical = _sums(path.lane, path.work + path.throttled, len(lengths))
     drawn = recording.table("lane_rows")
     out = []
     for lane in recording.lanes:
@@ -235,7 +238,7 @@ def _lanes(recording: Recording, path: Path, own: Array, held: Array, launch: in
             stall = names[int(drawn["stall"][first])]
             reasons[stall] = max(0, reasons[stall] - launch) if int(drawn["stall"][first]) else 0
             reasons[LAUNCH] = reasons.get(LAUNCH, 0) + launch
-        busy = int(own[lane.number])
+        busy = int(lengths[lane.number])
         reasons = {name: time for name, time in _sorted(reasons).items() if time}
         out.append(
             LaneTime(
@@ -246,11 +249,26 @@ def _lanes(recording: Recording, path: Path, own: Array, held: Array, launch: in
                 rows=end - first,
                 busy=busy,
                 critical=min(busy, int(critical[lane.number])),
+                slowed=_named(names, held[lane.number]),
                 waits=reasons,
                 empty=recording.makespan - busy - sum(reasons.values()),
             )
         )
     return tuple(out)
+
+
+def _dma(recording: Recording) -> dict[int, int]:
+    """Return the picoseconds in which at least one DMA queue of a core works, by core."""
+    drawn, out = recording.table("lane_rows"), {}
+    queues = [lane for lane in recording.lanes if lane.kind == "dma"]
+    for core in sorted({lane.core for lane in queues}):
+        mine = [slice(*recording.lane_span(lane.number)) for lane in queues if lane.core == core]
+        start = np.concatenate([drawn["start"][rows].astype(np.int64) for rows in mine])
+        end = start + np.concatenate([drawn["duration"][rows].astype(np.int64) for rows in mine])
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], np.maximum.accumulate(end[order])
+        out[core] = int(np.maximum(end - np.maximum(np.concatenate((start[:1], end[:-1])), start), 0).sum())
+    return out
 
 
 def _lines(recording: Recording, path: Path, by_site: Array) -> tuple[LineTime, ...]:
