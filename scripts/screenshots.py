@@ -99,6 +99,11 @@ def values(drawn: Visualizer) -> Any:
 def values_expanded(drawn: Visualizer) -> Any:
     region = values(drawn)
     region.get_by_role("button", name="Expand").click()
+    region.get_by_label("Reference").select_option(index=1)
+    drawn.page.wait_for_timeout(2000)
+    grows = region.get_by_role("button", name="Work out")
+    grows.click()
+    grows.wait_for(state="detached")
     return region
 
 
@@ -109,8 +114,8 @@ SCENES: Final = (
     Scene("memory", MATMUL, "nc_matmul", 0.5, memory_expanded, documented=True),
     Scene("values", ATTENTION, "activation", 0.4, values_expanded, documented=True),
     Scene("matmul", MATMUL, "nc_matmul", 0.5, whole),
-    Scene("routing", ROUTING, "dma_copy", 0.6, whole),
-    Scene("routing-motion", ROUTING, "dma_copy", 0.6, motion_expanded),
+    Scene("routing", ROUTING, "dma_copy", 0.53, whole),
+    Scene("routing-motion", ROUTING, "dma_copy", 0.53, motion_expanded),
     Scene("attention-memory", ATTENTION, "nc_matmul", 0.4, memory_expanded),
     Scene("attention-load", ATTENTION, "dma_copy", 0.3, motion_expanded),
     Scene("two-cores", CORES, "sendrecv", 0.0, whole),
