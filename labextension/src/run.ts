@@ -58,6 +58,7 @@ export class LoadedRun implements Run {
   readonly summary: Readonly<Record<string, unknown>>;
   readonly findings: readonly Finding[];
   readonly fault: number;
+  readonly faultAfter: boolean;
   readonly capacity: Run['capacity'];
   readonly machine: Run['machine'];
   readonly path: PathTime;
@@ -95,6 +96,7 @@ export class LoadedRun implements Run {
     this.summary = header.summary;
     this.findings = header.findings;
     this.fault = header.fault;
+    this.faultAfter = header.fault >= 0 && header.fault_after === true;
     this.capacity = header.capacity;
     this.machine = header.machine ?? null;
     this.path = header.path;

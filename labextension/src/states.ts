@@ -80,10 +80,11 @@ export function faultBanner(context: Context): HTMLElement | null {
   const { run, store } = context;
   if (run.fault < 0) return null;
   const finding = faultOf(run);
-  const site = run.has(run.fault) ? run.siteOf(run.fault) : null;
+  const site = run.has(run.fault) && !run.faultAfter ? run.siteOf(run.fault) : null;
   const source = finding ? sourceOf(run, finding) : (site?.source ?? -1);
   const line = finding && finding.line > 0 ? finding.line : (site?.line ?? 0);
-  const iterations = run.has(run.fault)
+  const isKnown = run.has(run.fault) && !run.faultAfter;
+  const iterations = isKnown
     ? run.iterations(run.fault).map(iteration => `${iteration.loop} = ${iteration.value}`)
     : [];
   const where = el('p', {});
@@ -95,6 +96,11 @@ export function faultBanner(context: Context): HTMLElement | null {
     );
     replace(where, link, iterations.length ? `, ${iterations.join(', ')}` : '');
   }
+  if (run.faultAfter)
+    where.append(
+      where.hasChildNodes() ? ', ' : '',
+      `after step ${format.ordinal(run.fault)}, the last instruction issued`,
+    );
   if (finding?.help) where.append(where.hasChildNodes() ? ' · ' : '', finding.help);
   if (finding) where.append(' ', el('span', { class: 'nki-code nki-banner-code' }, finding.code));
   const before = el(
@@ -105,7 +111,7 @@ export function faultBanner(context: Context): HTMLElement | null {
   const at = el(
     'button',
     { type: 'button', class: 'nki-button', on: { click: () => store.select(run.fault) } },
-    'Show fault',
+    run.faultAfter ? 'Show last instruction' : 'Show fault',
   );
   return el(
     'div',
@@ -114,9 +120,13 @@ export function faultBanner(context: Context): HTMLElement | null {
     el(
       'div',
       { class: 'nki-banner-text' },
-      el('h3', {}, finding?.message ?? `The run failed at step ${format.ordinal(run.fault)}`),
+      el(
+        'h3',
+        {},
+        finding?.message ?? `The run failed ${run.faultAfter ? 'after' : 'at'} step ${format.ordinal(run.fault)}`,
+      ),
       where,
     ),
-    el('div', { class: 'nki-banner-actions' }, at, before),
+    el('div', { class: 'nki-banner-actions' }, at, !run.faultAfter && before),
   );
 }

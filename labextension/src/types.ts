@@ -57,6 +57,8 @@ export interface Rows {
   /** How long its lane waited just before it, `setup` included. */
   readonly wait: Float64Array;
   readonly setup: Float64Array;
+  /** How long before start its descriptors began to be made; 0: unknown, or it has none. */
+  readonly lead: Float64Array;
   readonly lane: Uint16Array;
   readonly op: Uint32Array;
   /** -1: none. */
@@ -194,6 +196,8 @@ export interface Transfer {
   readonly engines: readonly number[];
   /** Picoseconds from one such transfer to the next, back to back. */
   readonly cadence: number;
+  /** How long its descriptors keep their generator busy, in picoseconds; 0: not at all, or unknown. */
+  readonly making: number;
 }
 
 export interface Edge {
@@ -246,6 +250,8 @@ export interface Run {
   readonly findings: readonly Finding[];
   /** The step at whose instruction the run failed; -1: it did not. */
   readonly fault: number;
+  /** True where it failed after that step, before another instruction was issued. */
+  readonly faultAfter: boolean;
   /** Capacity of the target, per partition. */
   readonly capacity: Capacity;
   /** Facts of the target; null where nobody knows them. */

@@ -64,8 +64,13 @@ export function spoken(run: Run, step: number): string {
   ];
   if (rows.wait[place] > 0) said.push(`waited ${format.time(rows.wait[place])} for ${waitedFor(run, step)}`);
   if (rows.critical[place]) said.push('critical');
-  if (step === run.fault) said.push('the run failed here');
+  if (step === run.fault) said.push(failed(run));
   return said.join(', ');
+}
+
+/** What is said of the step at which a run failed. */
+export function failed(run: Run): string {
+  return run.faultAfter ? 'the run failed after it' : 'the run failed here';
 }
 
 /** How sure the time is: kinds of knowledge with their shares of the critical path, those above zero. */

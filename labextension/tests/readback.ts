@@ -6,6 +6,7 @@
 import { createRun } from '../src/run';
 import type { LoadedRun } from '../src/run';
 import { pathPieces, WORKS } from '../src/run/path';
+import { hbmBytes, makingTime } from '../src/views/timeline/flows';
 import { decode } from '../src/wire';
 
 declare const process: { readonly argv: readonly string[]; readonly stdout: { write(text: string): void } };
@@ -60,6 +61,14 @@ function told(run: LoadedRun, buckets: number): unknown {
     cores: run.cores,
     peaks: (['sbuf', 'psum'] as const).map(space => run.peak(space)),
     path: pathTimes(run),
+    making: steps.flatMap(step => {
+      const [start, lead] = [rows.start[step - rows.first], rows.lead[step - rows.first]];
+      return lead > 0 ? [[start, lead, run.treatment(step).transfer?.making ?? 0]] : [];
+    }),
+    flows: {
+      making: makingTime(run, 0, 0, run.makespan),
+      hbm: hbmBytes(run, 0, run.makespan),
+    },
     lines: run.lines,
   };
 }

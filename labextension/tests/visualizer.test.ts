@@ -279,6 +279,18 @@ describe('states', () => {
     expect(store?.state.step).toBe(2);
   });
 
+  it('says that a fault came after the last instruction', () => {
+    const fault = { code: 'NKI303', outcome: 'fault', severity: 'error', message: 'out of bounds', file: 'kernel.py', line: 2, column: 8, end_line: 2, end_column: 14, help: '' }; // prettier-ignore
+    show(shellRun({ header: { fault: 3, fault_after: true, findings: [fault] } }));
+    expect(text('.nki-banner p')).toBe('Line 2, after step 4, the last instruction issued NKI303');
+    expect(text('.nki-meta')).toContain('stopped after step 4');
+    expect([...root.querySelectorAll('.nki-banner button')].map(item => item.textContent)).toEqual([
+      'Line 2',
+      'Show last instruction',
+    ]);
+    expect(root.textContent).not.toContain('failed here');
+  });
+
   it('says so where there is nothing to show', () => {
     show(shellRun({ rows: [], header: { makespan: 0, lines: [] } }));
     expect(text('.nki-notice h3')).toBe('No instructions');

@@ -58,6 +58,7 @@ class Run(Recorded):
         self._arguments = arguments
         self._timeline = execution.timeline
         self._fault = execution.fault
+        self._fault_after = execution.fault_after
         self._values = execution.values
         self._references: Mapping[int, Array] = {}
         self._pins: tuple[bytes, ...] = ()
@@ -71,8 +72,8 @@ class Run(Recorded):
     def recording(self) -> Recording:
         """The instructions of the run with lanes and times, as tables for views; NKI023 where the run has no times.
 
-        That of a failed run has the instructions issued until then; its summary's `fault` is the one that failed, or
-        the last one before it.
+        That of a failed run has the instructions issued until then; its summary's `fault` is the one that failed, or,
+        where `fault_after` is true, the last one before it.
         """
         if self._timeline is None:
             untimed = self.error is None
@@ -82,7 +83,7 @@ class Run(Recorded):
                 limit="a kernel that issued instructions, all of which have a cost, has a recording",
                 help="its diagnostics name what has no cost yet" if untimed else "run it again without the fault",
             )
-        return self._timeline.record(self.diagnostics, self._fault)
+        return self._timeline.record(self.diagnostics, self._fault, fault_after=self._fault_after)
 
     @property
     def values(self) -> ValueSource:

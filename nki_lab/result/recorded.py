@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 Writer = Callable[[Recording, str | os.PathLike[str]], None]
 
-_APART: Final = ("makespan_ps", "kernel", "options", "diagnostics", "fault")  # of a recording's summary, not of a run's
+# What is of a recording's summary, not of a run's.
+_APART: Final = ("makespan_ps", "kernel", "options", "diagnostics", "fault", "fault_after")
 
 
 class Recorded:

@@ -85,6 +85,8 @@ class Call:
 
     path: Path | None = None
     _key: Hashable | None = None
+    _is_traced: bool = False
+    """Whether all instructions of the kernel are issued."""
 
     def __init__(self, launch: Launch, *, timed: bool = False, trip_counts: TripCounts | None = None) -> None:
         self.launch = launch
@@ -158,6 +160,7 @@ class Call:
         is_new = self.record is not None and self.record.begin(call.arguments, self.builder)
         if not (values and self._recall(call.arguments, again=is_new)):
             self._trace(call.args, call.kwargs, values=values)
+        self._is_traced = True
         self.seconds["specialize"] += time.perf_counter() - middle - (self.seconds["numeric"] - before)
 
     def time(self, *, needed: bool = False) -> None:
@@ -324,14 +327,29 @@ class Call:
                 self.record.end()
             return replace(common, outputs=self.outputs, flat=tuple(self.flat))
         found = dict.fromkeys((*common.diagnostics, *self.builder.notes, *error.diagnostics))
-        return replace(common, diagnostics=tuple(found), error=error, fault=self._last())
+        fault = self._failed(error)
+        at = self._last() if fault < 0 else fault
+        return replace(common, diagnostics=tuple(found), error=error, fault=at, fault_after=fault < 0 <= at)
+
+    def _failed(self, error: NkiError) -> int:
+        """The issued instruction that the error is about; -1: it came between or after the instructions issued."""
+        if self.executor is not None and self.executor.failed >= 0:
+            return self._last() if self._is_laid_out() else self.executor.failed
+        if not self._is_traced or self._is_laid_out():
+            return -1
+        # The whole kernel was issued, and then refused by a rule.
+        places = {(item.file, item.line) for item in error.diagnostics if item.line}
+        sites = [number for number, site in enumerate(self.program.sites) if (site.file, site.line) in places]
+        found = np.flatnonzero(np.isin(np.frombuffer(self.program.op_site, np.uint32), sites))
+        return int(found[0]) if len(found) else -1
 
     def _last(self) -> int:
-        """The instruction whose values could not be computed, else the last one that was issued; -1: none."""
-        if self.timeline is not None and self.timeline.program is not self.program:
-            return len(self.timeline.program) - 1  # it ends where the run did
-        failed = -1 if self.executor is None else self.executor.failed
-        return failed if failed >= 0 else len(self.program) - 1
+        """The last instruction of the recording; -1: none was issued."""
+        return len(self.program if self.timeline is None else self.timeline.program) - 1
+
+    def _is_laid_out(self) -> bool:
+        """Whether the recording has the iterations of device loops one by one; it ends where the run did."""
+        return self.timeline is not None and self.timeline.program is not self.program
 
     def close(self) -> None:
         """Release the values: tensors that the kernel left lying around keep the builder alive."""

@@ -45,11 +45,11 @@ class Execution:
     """The result of one call of a kernel.
 
     `outputs` is the kernel's return value with arrays of the caller's library for tensors; `flat` the arrays in order.
-    With an `error` there are no outputs, `program` ends where it happened, and `fault` is the instruction that failed,
-    the last one before it where that one was refused, or -1 where nothing was issued; `interrupted` says that the user
-    stopped it. `cached` says that the program is that of an earlier call. `timeline` is there where the caller asked
-    for it; that of a failed kernel shows the instructions issued until then. `values` gives the content of memory at
-    each step of the timeline.
+    With an `error` there are no outputs, `program` ends where it happened, and `fault` is the instruction that failed.
+    Where that one was refused, or code between instructions failed, `fault` is the last instruction issued, and
+    `fault_after` is true; -1 says that nothing was issued. `interrupted` says that the user stopped it. `cached` says
+    that the program is that of an earlier call. `timeline` is there where the caller asked for it; that of a failed
+    kernel shows the instructions issued until then. `values` gives the content of memory at each step of the timeline.
     """
 
     program: Program
@@ -61,6 +61,7 @@ class Execution:
     cached: bool = False
     timeline: Timeline | None = None
     fault: int = -1
+    fault_after: bool = False
     values: ValueSource = NOTHING
 
     @property

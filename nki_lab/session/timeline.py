@@ -145,10 +145,12 @@ class Timeline:
             confidence=dict(timing.trust),
         )
 
-    def record(self, diagnostics: Iterable[Diagnostic] = (), fault: int = -1) -> Recording:
+    def record(
+        self, diagnostics: Iterable[Diagnostic] = (), fault: int = -1, *, fault_after: bool = False
+    ) -> Recording:
         """Return the run as tables, with the `diagnostics` of the session.
 
-        `fault` is the instruction at which the run failed, -1: it did not.
+        `fault` is the instruction at which the run failed, -1: it did not; with `fault_after` the last one before it.
         """
         # The time that this computer took is no part of a recording: equal runs are equal recordings.
         session: dict[str, object] = {
@@ -156,7 +158,8 @@ class Timeline:
             "options": changed(self.program.options),
             "diagnostics": [item.as_dict() for item in diagnostics],
         }
-        summary = {**self.summary, **session, **({"fault": fault} if fault >= 0 else {})}
+        failed = {} if fault < 0 else {"fault": fault, **({"fault_after": True} if fault_after else {})}
+        summary = {**self.summary, **session, **failed}
         return Recording(_tables(self), summary, self.timing.makespan)
 
 
@@ -277,6 +280,8 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
         **_sources(program),
     }
     tables["patterns"], tables["dims"] = patterns.tables()
+    made = np.flatnonzero(np.array(tables["ops"]["making"], np.int64)[np.frombuffer(program.op_variant, np.uint32)])
+    tables["triggers"] = {"row": made, "start": timing.served[made]}
     return tables
 
 
@@ -337,7 +342,7 @@ def _index(view: View) -> int:
 
 _OPS: Final = (
     "name", "detail", "work_unit", "operands", "arrangement", "stationary", "moving", "mode", "descriptors",
-    "descriptor_bytes", "engines", "cadence",
+    "descriptor_bytes", "engines", "cadence", "making",
 )  # fmt: skip
 
 
@@ -362,6 +367,7 @@ def _op(program: Program, variant: Variant, cost: VariantCost) -> tuple[Any, ...
         cost.descriptor_bytes,
         cost.engines,
         cadence(program.arch, cost),
+        cost.trigger,
     )
 
 

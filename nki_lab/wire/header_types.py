@@ -7,12 +7,14 @@ from typing import NotRequired, TypedDict
 
 
 class Capacity(TypedDict):
-    """Bytes of a partition of each memory, and partitions; zeros where the target is unknown."""
+    """Bytes of a partition of each memory, partitions, and the bytes a second of HBM that MBU is a share of; zeros
+    where the target is unknown. Messages of older versions have no `hbm`."""
 
     sbuf: int
     psum: int
     psumBank: int
     partitions: int
+    hbm: NotRequired[int]
 
 
 class Efficiency(TypedDict):
@@ -129,8 +131,9 @@ class Sentence(TypedDict):
 class Header(TypedDict):
     """The words and single numbers of a message about a whole run.
 
-    `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks`,
-    no `dma_times` and no `machine`, which is missing of unknown targets too.
+    `fault` is the step at which the run failed, -1: it did not; where `fault_after` is true, it failed after that step,
+    before another instruction was issued. Messages of older versions have no `bottlenecks`, no `dma_times` and no
+    `machine`, which is missing of unknown targets too.
     Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
     """
 
@@ -139,6 +142,7 @@ class Header(TypedDict):
     makespan: int
     steps: int
     fault: int
+    fault_after: NotRequired[bool]
     capacity: Capacity
     machine: NotRequired[Machine]
     lanes: list[LaneName]

@@ -37,7 +37,7 @@ TABLES: Final = {
     "iterations": ("parent", "loop", "value", "site"),
     "ops": (
         "name", "detail", "work_unit", "operands", "arrangement", "stationary", "moving", "mode", "descriptors",
-        "descriptor_bytes", "engines", "cadence",
+        "descriptor_bytes", "engines", "cadence", "making",
     ),
 }  # fmt: skip
 """Tables that go out as they are, with these columns."""
@@ -122,6 +122,8 @@ def header(recording: Recording, names: Names, fault: int, step_of: Array) -> He
         "dma_times": [{"core": core, "busy": busy} for core, busy in times.dma.items()],
         "lines": _lines(recording, times),
     }
+    if fault >= 0 and summary.get("fault_after") is True:
+        head["fault_after"] = True
     known = machine(head["target"])
     return {**head, "machine": known} if known else head
 
@@ -141,12 +143,13 @@ def capacity(target: str) -> Capacity:
     """Bytes of a partition, and partitions; zeros where nothing is known of the target."""
     arch = TARGETS.get(target)
     if arch is None:
-        return {"sbuf": 0, "psum": 0, "psumBank": 0, "partitions": 0}
+        return {"sbuf": 0, "psum": 0, "psumBank": 0, "partitions": 0, "hbm": 0}
     return {
         "sbuf": arch.sbuf_partition_bytes,
         "psum": arch.psum_partition_bytes,
         "psumBank": arch.psum_bank_bytes,
         "partitions": arch.pmax,
+        "hbm": round(arch.mbu_bytes_per_ns * 1e9),
     }
 
 

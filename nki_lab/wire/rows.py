@@ -16,7 +16,19 @@ _AS_THEY_ARE: Final = (
 )  # fmt: skip
 
 TABLES: Final = {
-    "rows": (*_AS_THEY_ARE, "row", "start", "duration", "ready", "wait", "accesses", "edges", "after", "critical"),
+    "rows": (
+        *_AS_THEY_ARE,
+        "row",
+        "start",
+        "duration",
+        "ready",
+        "lead",
+        "wait",
+        "accesses",
+        "edges",
+        "after",
+        "critical",
+    ),
     "accesses": ("view", "role"),
     "edges": ("before", "kind"),
 }
@@ -47,6 +59,15 @@ class Steps:
     def waits(self) -> Array:
         """The wait of each row, in picoseconds."""
         return self.recording.waits()
+
+    @cached_property
+    def lead(self) -> Array:
+        """How long before the start of each row its descriptors begin to be made; 0: unknown, or there are none."""
+        out = np.zeros(len(self.order), np.int64)
+        made = self.recording.table("triggers")
+        row = whole(made["row"])
+        out[row] = (self.recording.rows["start"][row] - whole(made["start"])).clip(0)
+        return out
 
     @cached_property
     def critical(self) -> Array:
@@ -81,6 +102,7 @@ class Steps:
             "start": Delta(start),
             "duration": rows["duration"][row],
             "ready": rows["ready"][row] - start,  # how long after the start
+            "lead": self.lead[row],
             "wait": self.waits[row],
             "accesses": operands,
             "edges": waits,

@@ -16,6 +16,8 @@ from nki_lab import widgets
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.dialects.environment import NOTEBOOK_VARIABLE
 from nki_lab.widgets import MIME
+from nki_lab.wire import encode
+from tests.wire import reader
 
 
 @nki.jit
@@ -87,6 +89,47 @@ def test_a_failed_run_is_kept_up_to_its_fault() -> None:
     assert MIME in shown
     assert "up to the fault" in shown["text/html"]
     assert "NKI203" in shown["text/html"]
+
+
+def test_a_fault_before_any_instruction_of_its_line_stands_after_the_last_one(tmp_path: Path) -> None:
+    failed = nki_lab.run(stops, np.ones((4, 3), np.float32), target="trn2", on_error="report")
+    assert failed.recording.summary["fault_after"] is True
+    header, _ = reader.read(encode(failed.recording, fault=failed.fault))
+    assert (header["fault"], header["fault_after"]) == (0, True)
+    failed.save(tmp_path / "r")
+    assert nki_lab.open(tmp_path / "r").recording.summary["fault_after"] is True
+
+
+def test_a_fault_in_an_issued_instruction_stands_at_it() -> None:
+    @nki.jit
+    def kernel(x, i):
+        tile = nl.load(x)
+        index = nl.load(i)
+        nisa.dma_copy(dst=tile, src=x.ap([[8, 128], [1, 8]], vector_offset=index))
+        nl.store(x, tile)
+        return x
+
+    x, i = np.zeros((128, 8), np.float32), np.full((128, 1), 1000, np.int32)
+    failed = nki_lab.run(kernel, x, i, target="trn2", on_error="report")
+    assert failed.error is not None
+    assert (failed.fault, failed.recording.summary.get("fault_after")) == (2, None)
+    assert failed.program.site_of(2).line == failed.error.diagnostics[0].line
+
+
+def test_a_rule_that_refuses_a_whole_kernel_stands_at_the_instruction_it_names() -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=out, src=tile)
+        nisa.dma_copy(dst=tile, src=x)
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    options = nki_lab.Options(strict=True)
+    failed = nki_lab.run(kernel, np.ones((128, 8), np.float32), target="trn2", options=options, on_error="report")
+    assert failed.error is not None
+    assert (failed.fault, "fault_after" in failed.recording.summary) == (0, False)
 
 
 def test_a_failed_run_saves_and_opens(tmp_path: Path) -> None:

@@ -181,3 +181,24 @@ def test_the_critical_path_adds_up_to_the_headline(page: Read, name: str, place:
     times = digest(run.recording)
     assert dict(waits) == dict(times.waits)
     assert work == sum(times.work.values())
+
+
+def test_descriptor_making_is_drawn_as_it_was_timed(page: Read) -> None:
+    """The generator of a core makes descriptors one after the other, each before its transfer starts."""
+    module = runpy.run_path(str(ROOT / "examples" / "kernels" / "k02_matmul.py"))
+    recording = nki_lab.run(module["load_each"], *module["inputs"]()).recording
+    told = page(encode(recording))
+    made = sorted((start - lead, making) for start, lead, making in told["making"])
+    table = recording.table("triggers")
+    assert [begin for begin, _ in made] == sorted(whole(table["start"]).tolist())
+    assert len(made) == len(table) == sum(lane.rows for lane in digest(recording).lanes if lane.kind == "dma") > 0
+    for (begin, making), (after, _) in pairwise(made):
+        assert begin + making <= after
+    # What the headline blames is what the row shows.
+    busy = sum(making for _, making in made)
+    assert told["flows"]["making"] == busy
+    assert busy / recording.makespan == pytest.approx(
+        digest(recording).waits["dma trigger"] / recording.makespan, abs=0.05
+    )
+    # All bytes of the run pass HBM here, one way.
+    assert told["flows"]["hbm"] == pytest.approx(int(whole(recording.rows["bytes"]).sum()))

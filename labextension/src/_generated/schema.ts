@@ -298,6 +298,7 @@ export const TABLES = {
     'start',
     'duration',
     'ready',
+    'lead',
     'wait',
     'accesses',
     'edges',
@@ -325,17 +326,22 @@ export const TABLES = {
     'descriptor_bytes',
     'engines',
     'cadence',
+    'making',
   ],
   lifetimes: ['buffer', 'start', 'end', 'first', 'last', 'written', 'writer', 'iteration'],
   usage: ['time', 'core', 'sbuf', 'psum'],
 } as const;
 
-/** Bytes of a partition of each memory, and partitions; zeros where the target is unknown. */
+/**
+ * Bytes of a partition of each memory, partitions, and the bytes a second of HBM that MBU is a share of; zeros where
+ * the target is unknown. Messages of older versions have no `hbm`.
+ */
 export interface Capacity {
   readonly sbuf: number;
   readonly psum: number;
   readonly psumBank: number;
   readonly partitions: number;
+  readonly hbm?: number;
 }
 
 /** The share of the full DMA rate that loads with one run of these `bytes` a partition reach, back to back. */
@@ -445,9 +451,10 @@ export interface Sentence {
 /**
  * The words and single numbers of a message about a whole run.
  *
- * `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks`, no
- * `dma_times` and no `machine`, which is missing of unknown targets too. Stretches of the table `zoom`, where there is
- * one, are 2 to the power `zoom_shift` picoseconds wide.
+ * `fault` is the step at which the run failed, -1: it did not; where `fault_after` is true, it failed after that step,
+ * before another instruction was issued. Messages of older versions have no `bottlenecks`, no `dma_times` and no
+ * `machine`, which is missing of unknown targets too. Stretches of the table `zoom`, where there is one, are 2 to the
+ * power `zoom_shift` picoseconds wide.
  */
 export interface Header {
   readonly kernel: string;
@@ -455,6 +462,7 @@ export interface Header {
   readonly makespan: number;
   readonly steps: number;
   readonly fault: number;
+  readonly fault_after?: boolean;
   readonly capacity: Capacity;
   readonly machine?: Machine;
   readonly lanes: readonly LaneName[];

@@ -29,6 +29,18 @@ export function widthOf(context: Measuring, text: string): number {
   return width;
 }
 
+/** Width of a text in a font; the context's font is read and set only where the width is not known yet. */
+export function widthIn(context: Measuring, font: string, text: string): number {
+  const key = `${font}\n${text}`;
+  let width = widths.get(key);
+  if (width === undefined) {
+    if (widths.size >= KEPT) widths.clear();
+    context.font = font;
+    widths.set(key, (width = context.measureText(text).width));
+  }
+  return width;
+}
+
 /** The text if it fits, else its beginning with "…" if three letters of it fit, else nothing. */
 export function fit(context: Measuring, text: string, width: number): string {
   const room = Math.floor(width);

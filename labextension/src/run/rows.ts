@@ -87,6 +87,8 @@ export class LoadedRows {
     const columns = this.columns;
     for (const [name, sent] of PLAIN) columns[name].set(message.column('rows', sent), this.count);
     const at = this.count;
+    // Messages of earlier versions have none.
+    if (message.has('rows', 'lead')) columns.lead.set(message.column('rows', 'lead'), at);
     const { start, ready, after, pace } = columns;
     const visible = message.column('rows', 'ready');
     const back = message.column('rows', 'after');
@@ -139,6 +141,7 @@ function empty(capacity: number): Columns {
     ready: new Float64Array(capacity),
     wait: new Float64Array(capacity),
     setup: new Float64Array(capacity),
+    lead: new Float64Array(capacity),
     lane: new Uint16Array(capacity),
     op: new Uint32Array(capacity),
     site: new Int32Array(capacity),

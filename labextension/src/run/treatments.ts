@@ -12,12 +12,14 @@ const UNKNOWN: Treatment = { operands: [], arrangement: 'undeclared', stationary
 
 export class Treatments {
   private readonly columns: Readonly<Record<Column, Numbers>> | null;
+  private readonly making: Numbers | null;
   private readonly made = new Map<number, Treatment>();
 
   constructor(
     message: Message,
     private readonly names: readonly string[],
   ) {
+    this.making = message.has('ops', 'making') ? message.column('ops', 'making') : null;
     // Messages of earlier versions have none of these.
     const isComplete = COLUMNS.every(name => message.has('ops', name));
     const columns = COLUMNS.map(name => [name, isComplete ? message.column('ops', name) : null] as const);
@@ -40,12 +42,12 @@ export class Treatments {
       arrangement: ARRANGEMENTS[columns.arrangement[op]] ?? 'undeclared',
       stationary: columns.stationary[op],
       moving: columns.moving[op],
-      transfer: columns.descriptors[op] > 0 ? transfer(columns, op) : null,
+      transfer: columns.descriptors[op] > 0 ? transfer(columns, op, this.making?.[op] ?? 0) : null,
     };
   }
 }
 
-function transfer(columns: Readonly<Record<Column, Numbers>>, op: number): Transfer {
+function transfer(columns: Readonly<Record<Column, Numbers>>, op: number, making: number): Transfer {
   const engines: number[] = [];
   for (let bits = columns.engines[op], engine = 0; bits > 0; bits = Math.floor(bits / 2), engine += 1)
     if (bits % 2 === 1) engines.push(engine);
@@ -55,5 +57,6 @@ function transfer(columns: Readonly<Record<Column, Numbers>>, op: number): Trans
     descriptorBytes: columns.descriptor_bytes[op],
     engines,
     cadence: columns.cadence[op],
+    making,
   };
 }

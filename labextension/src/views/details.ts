@@ -7,6 +7,8 @@ import { toLine } from '../lines';
 import { swatch } from '../swatch';
 import type { Context, Edge, Hue, Run, Site, TileView, View } from '../types';
 import * as words from '../words';
+import { bytesIn, isScattered, touched, type Touched } from './motion/access';
+import { named, partitions } from './motion/text';
 
 const EDGES = 4;
 const EDGES_MORE = 200;
@@ -183,8 +185,8 @@ function operands(run: Run, step: number): HTMLElement | null {
   if (!accesses.length) return null;
   const list = el('ul', { class: 'nki-operands', 'aria-label': 'Operands' });
   for (const access of accesses) {
-    const view = run.view(access.view);
-    const buffer = run.buffers[view.buffer];
+    const item = touched(run, access.view);
+    const name = named(item);
     list.append(
       el(
         'li',
@@ -193,29 +195,27 @@ function operands(run: Run, step: number): HTMLElement | null {
         el(
           'div',
           { class: 'nki-operand' },
-          el('span', { class: 'nki-code nki-ellipsis', title: buffer.name }, buffer.name),
-          el('span', { class: 'nki-code nki-quiet' }, `${view.dtype} ${format.shape(sizes(view))}`),
+          el('span', { class: 'nki-code nki-ellipsis', title: name }, name),
+          el('span', { class: 'nki-code nki-quiet' }, shaped(item.view)),
         ),
-        el('span', { class: 'nki-quiet nki-where-in' }, place(run, view)),
+        el('span', { class: 'nki-quiet nki-where-in' }, place(item)),
       ),
     );
   }
   return list;
 }
 
-function sizes(view: TileView): number[] {
-  return view.dims.map(([size]) => size);
+function shaped(view: TileView): string {
+  return `${view.dtype} ${format.shape(view.dims.map(([size]) => size))}`;
 }
 
-/** "SBUF 0x10000–0x13FFF, partitions 0–127". */
-function place(run: Run, view: TileView): string {
-  const buffer = run.buffers[view.buffer];
-  const space = MEMORY_LABELS[buffer.space];
-  if (buffer.byte < 0 || buffer.partition < 0) return space;
-  const bytes = format.addressRange(buffer.byte, buffer.partitionBytes);
-  const last = buffer.partition + buffer.partitions - 1;
-  const noun = buffer.partitions === 1 ? 'partition' : 'partitions';
-  return `${space} ${bytes}, ${noun} ${format.range(buffer.partition, last)}`;
+/** "SBUF 0x10000–0x13FFF, partitions 0–63": what the access touches. */
+function place(item: Touched): string {
+  const space = MEMORY_LABELS[item.buffer.space];
+  const bytes = bytesIn(item);
+  if (bytes === null || item.buffer.partition < 0) return space;
+  const within = isScattered(item) ? 'within ' : '';
+  return `${space} ${within}${format.addressRange(bytes.first, bytes.size)}, ${partitions(item)}`;
 }
 
 function neighbours(context: Context, step: number): HTMLElement {
@@ -268,23 +268,21 @@ function edgeRow({ run, store }: Context, edge: Edge): HTMLElement {
 /** The same with full precision, for a copy. */
 function asText(run: Run, step: number): string {
   const { rows } = run;
-  const place = step - rows.first;
+  const at = step - rows.first;
   const lines = [
     `${run.op(step).name} #${step + 1} ${run.op(step).detail}`.trim(),
     `lane: ${words.laneOf(run, step).label}`,
-    `start: ${format.timeExact(rows.start[place])}`,
-    `duration: ${format.timeExact(rows.duration[place])} (${CONFIDENCES[rows.confidence[place]]})`,
-    `visible: ${format.timeExact(rows.ready[place])}`,
+    `start: ${format.timeExact(rows.start[at])}`,
+    `duration: ${format.timeExact(rows.duration[at])} (${CONFIDENCES[rows.confidence[at]]})`,
+    `visible: ${format.timeExact(rows.ready[at])}`,
   ];
-  if (rows.wait[place] > 0)
-    lines.push(`waited: ${format.timeExact(rows.wait[place])} for ${words.waitedFor(run, step)}`);
+  if (rows.wait[at] > 0) lines.push(`waited: ${format.timeExact(rows.wait[at])} for ${words.waitedFor(run, step)}`);
   const site = run.siteOf(step);
   if (site) lines.push(`source: ${run.sources[site.source]?.path ?? ''}:${site.line}`);
   for (const iteration of run.iterations(step)) lines.push(`${iteration.loop}: ${iteration.value}`);
   for (const access of run.accesses(step)) {
-    const view = run.view(access.view);
-    const buffer = run.buffers[view.buffer];
-    lines.push(`${ROLE_LABELS[access.role]}: ${buffer.name} ${view.dtype} ${format.shape(sizes(view))}`);
+    const item = touched(run, access.view);
+    lines.push(`${ROLE_LABELS[access.role]}: ${named(item)} ${shaped(item.view)}, ${place(item)}`);
   }
   return `${lines.join('\n')}\n`;
 }

@@ -79,7 +79,9 @@ function titleRow(run: Run, tabs: HTMLElement): HTMLElement {
   const wrong = failed || run.findings.some(finding => finding.severity === 'error');
   const said = [run.target, format.plural(run.steps, 'instruction')];
   if (failed) {
-    said[1] = `stopped at step ${format.ordinal(run.fault)} of ${format.count(run.steps)}`;
+    said[1] = run.faultAfter
+      ? `stopped after step ${format.ordinal(run.fault)}`
+      : `stopped at step ${format.ordinal(run.fault)} of ${format.count(run.steps)}`;
     said.push('everything until the fault is kept');
   }
   const text = said.filter(Boolean).join(' · ');

@@ -26,7 +26,7 @@ export function instructionRow(
     'aria-rowindex': index + 2,
     on: { click: select, dblclick: open },
   });
-  if (step === run.fault) row.classList.add('nki-row-fault');
+  if (step === run.fault && !run.faultAfter) row.classList.add('nki-row-fault');
   row.append(...cells(run, step, longest));
   return row;
 }

@@ -1,9 +1,11 @@
+import { flowCurve, hasFlow, hbmBytes, makingTime } from '../../src/views/timeline/flows';
 import { describe, expect, test } from 'vitest';
 
 import type { State } from '../../src/types';
 import { spotFor } from '../../src/views/timeline/card';
-import { bend, layoutArrows, MOST_ARROWS, neighbours } from '../../src/views/timeline/arrows';
+import { layoutArrows, MOST_ARROWS, neighbours } from '../../src/views/timeline/arrows';
 import { barTop, type Figure, layoutFigure, placeOf, snapped } from '../../src/views/timeline/figure';
+import { obstacles, placeFor, route } from '../../src/views/timeline/routes';
 import { hitAt, nearest } from '../../src/views/timeline/hit';
 import { rangeOf, stepOf } from '../../src/views/timeline/pointer';
 import { layoutStrips, SIZES, type Strip } from '../../src/views/timeline/strips';
@@ -170,11 +172,45 @@ describe('arrows', () => {
     expect(drawn.find(arrow => arrow.step === 3)?.text).toContain('at 1 ns');
   });
 
-  test('leave and arrive level', () => {
-    const ends = { from: { x: 10, y: 5 }, to: { x: 200, y: 90 } };
-    const [one, two] = bend(ends);
-    expect([one.y, two.y]).toEqual([5, 90]);
-    expect([one.x > 10, two.x < 200]).toEqual([true, true]);
+  test('run along the lines between lanes and cross no bar where there is a way', () => {
+    const between = (at: number): RowGiven[] => [
+      { lane: VECTOR, start: at, duration: 40 },
+      { lane: VECTOR, start: at + 60, duration: 40 },
+    ];
+    const rows = [
+      { lane: TENSOR, start: 0, duration: 100 },
+      ...[100, 200, 300, 400, 500, 600, 700].flatMap(between),
+      { lane: QUEUE, start: 820, duration: 100, edges: [[0, 0]], after: 0 } as RowGiven,
+    ];
+    const run = runOf(rows);
+    const figure = figureOf(run);
+    const last = rows.length - 1;
+    const [arrow] = layoutArrows(figure, last).drawn;
+    const way = route(figure, arrow);
+    for (let at = 1; at < way.length; at++) {
+      const [one, two] = [way[at - 1], way[at]];
+      expect(one.x === two.x || one.y === two.y).toBe(true);
+      const box = { x: Math.min(one.x, two.x), y: Math.min(one.y, two.y) + 0.5 };
+      const size = { width: Math.abs(one.x - two.x) + 0.1, height: Math.max(0, Math.abs(one.y - two.y) - 1) };
+      expect(obstacles(figure, { ...box, ...size })).toBe(0);
+    }
+    const [tensor, dma] = [0, last].map(step => placeOf(figure, step)!);
+    expect([way[0].y, way.at(-1)?.y]).toEqual([tensor.y + tensor.height, dma.y]);
+    const size = { width: 80, height: 16 };
+    const place = placeFor(figure, way, size, []);
+    if (place !== null) expect(obstacles(figure, place)).toBe(0);
+  });
+
+  test('have no words where every place is taken', () => {
+    const full = [TENSOR, VECTOR, QUEUE].map(lane => ({ lane, start: 0, duration: 1000 }));
+    const figure = figureOf(runOf(full));
+    const way = [
+      { x: 10, y: 40 },
+      { x: 10, y: 62 },
+      { x: 900, y: 62 },
+      { x: 900, y: 64 },
+    ];
+    expect(placeFor(figure, way, { width: 60, height: 16 }, [])).toBeNull();
   });
 });
 
@@ -196,5 +232,25 @@ describe('a card', () => {
       x: 80,
       y: 4,
     });
+  });
+});
+
+describe('flows', () => {
+  const rows: RowGiven[] = [
+    { lane: QUEUE, start: 100, duration: 100, accesses: [[2, 1]] },
+    { lane: QUEUE, start: 300, duration: 0 },
+  ];
+
+  test('are not there where nothing of them was recorded', () => {
+    const run = runOf(ROWS);
+    expect([hasFlow(run, 'descriptors', 0), makingTime(run, 0, 0, 1000), hbmBytes(runOf(rows), 0, 1e6)]).toEqual([
+      false, 0, 0,
+    ]); // prettier-ignore
+  });
+
+  test('have exact sums in every bucket', () => {
+    const curve = flowCurve(runOf(rows), 'hbm', -1, { from: 0, to: 400, width: 8 });
+    expect(curve.points).toHaveLength(8);
+    expect(Math.min(...curve.points)).toBeGreaterThanOrEqual(0);
   });
 });

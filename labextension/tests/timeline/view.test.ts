@@ -188,6 +188,12 @@ describe('the timeline', () => {
     expect(texts(element, '.nki-tl-item')[0]).toBe('failed here');
   });
 
+  test('does not call the instruction before a fault the one that failed', () => {
+    const { element } = open(runOf(ROWS, { header: { fault: 2, fault_after: true } }));
+    expect(texts(element, '.nki-tl-item')[0]).toBe('last before the fault');
+    expect(element.textContent).not.toContain('failed here');
+  });
+
   test('takes more rows', () => {
     const { element, view } = open(runOf(ROWS.slice(0, 1)));
     view.reload?.(runOf(ROWS));

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -22,6 +24,7 @@ _TRANSPOSE: Final = 112
 _BLOCK: Final = 1024  # rows and columns of the product of one call without BLAS: it stays in the last-level cache
 
 
+@cache
 def _function(name: str) -> _Function | None:
     """Return a function of the BLAS library that NumPy's wheels carry; None where there is none."""
     for path in sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64*")):
@@ -112,3 +115,31 @@ def threads() -> int:
     """Return the threads that a product may take, 0 where the library does not say."""
     count = _function("scipy_openblas_get_num_threads64_")
     return 0 if count is None else count()  # ctypes takes the result for an int
+
+
+_lock = threading.Lock()
+_users = 0
+_before = 0
+
+
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """Multiply with one thread inside, and with as many as before afterwards, in the whole process.
+
+    A program that is stepped through multiplies one tile at a time: waking other threads for that costs more than they
+    save, and many times the product where the processors are busy.
+    """
+    global _users, _before  # noqa: PLW0603 - the number of threads is the process's
+    choose = _function("scipy_openblas_set_num_threads64_")
+    with _lock:
+        if choose is not None and not _users:
+            _before = threads()
+            choose(1)
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if choose is not None and not _users:
+                choose(_before)

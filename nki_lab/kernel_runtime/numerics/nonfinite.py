@@ -13,6 +13,7 @@ import numpy as np
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program, Variant, View
+from nki_lab.kernel_runtime.numerics import blas
 from nki_lab.kernel_runtime.numerics.rounding import Array
 from nki_lab.kernel_runtime.numerics.stepping import SteppingExecutor
 
@@ -48,6 +49,7 @@ class Search(NamedTuple):
     ops: int
 
 
+@blas.single_thread()
 def first_nonfinite(
     program: Program, arrays: Mapping[int, Array], allocation: Allocation | None, *, seconds: float = math.inf
 ) -> Search:

@@ -13,6 +13,7 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column, rect_of
 from nki_lab.kernel_runtime.ir import Program, View
+from nki_lab.kernel_runtime.numerics import blas
 from nki_lab.kernel_runtime.numerics.deviation import Yardstick, largest, relative_errors
 from nki_lab.kernel_runtime.numerics.rounding import Array
 from nki_lab.kernel_runtime.numerics.wide import TOO_LARGE, Outcome, WideExecutor
@@ -59,6 +60,7 @@ class Errors:
     complete: bool = True
 
 
+@blas.single_thread()
 def rounding_errors(
     program: Program,
     arrays: Mapping[int, Array],

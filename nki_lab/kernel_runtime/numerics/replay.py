@@ -12,6 +12,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program, View, access_columns
+from nki_lab.kernel_runtime.numerics import blas
 from nki_lab.kernel_runtime.numerics.rounding import Array
 from nki_lab.kernel_runtime.numerics.stepping import State, SteppingExecutor
 from nki_lab.kernel_runtime.tensor import NkiTensor
@@ -93,13 +94,18 @@ class Replay:
         if not self._consistent or not start <= executor.done <= op:
             executor.restore(self._states.get(start))
         self._consistent = False  # until this has come to its end
+        with blas.single_thread():
+            self._run_to(op)
+        self._consistent = True
+
+    def _run_to(self, op: int) -> None:
+        executor = self._executor
         while executor.done <= op:
             stop = min(op + 1, (executor.done // self.interval + 1) * self.interval)
             self.executed += stop - executor.done
             executor.advance(stop)
             if stop % self.interval == 0 and stop > (self.positions[-1] if self.positions else 0):
                 self._keep_state()
-        self._consistent = True
 
     # -- saved states and answers --------------------------------------------------------------------------------------
 

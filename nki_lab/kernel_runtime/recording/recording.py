@@ -135,6 +135,8 @@ class Recording:
         match name:
             case "steps":
                 derived = {name: {"row": derive.steps(whole(rows["start"]))}}
+            case "triggers":
+                derived = {name: {"row": np.zeros(0, np.uint32), "start": np.zeros(0, np.int64)}}
             case "critical":
                 derived = {name: {"row": derive.critical(rows)}}
             case "lifetimes":

@@ -231,6 +231,14 @@ _RECORDED = (
             default=0,
             since=2,
         ),
+        _c(
+            "making",
+            "<u4",
+            "How long the generator of its descriptors is busy with them, from the row's time in `triggers` on.",
+            "ps",
+            default=0,
+            since=2,
+        ),
     ),
     _t(
         "sites",
@@ -270,6 +278,14 @@ _RECORDED = (
 )
 
 _DERIVED = (
+    _t(
+        "triggers",
+        "When the descriptors of a transfer begin to be made, for those rows whose generator is known. Empty where a"
+        " profile does not give it.",
+        _c("row", "<u4", "The transfer.", to="rows"),
+        _c("start", "<i8", "When its generator begins with it.", "ps"),
+        derived=True,
+    ),
     _t(
         "lifetimes",
         "When a buffer is in use, from its first access to the end of its last; in the order of `start`.",

@@ -43,7 +43,8 @@ class Timing:
     lane. `wait`: how long the lane stood still before it, because of `stall` (a number of STALL_REASONS), up to the
     last `setup` of it, which went to `setup_reason`. `busy`: the op's own work; the rest of `duration` went to
     `throttle_reason`. `critical_pred`: the op whose end let it start, -1 for none. `work`: elements, or multiply-adds
-    of a matrix product; `bytes`: moved by DMA. `confidence`: a number of CONFIDENCES.
+    of a matrix product; `bytes`: moved by DMA. `served`: when the descriptors of a transfer begin to be made, 0 of
+    others. `confidence`: a number of CONFIDENCES.
     """
 
     start: Column
@@ -51,6 +52,7 @@ class Timing:
     ready: Column
     wait: Column
     setup: Column
+    served: Column
     busy: Column
     critical_pred: Column
     work: NDArray[np.uint32]
@@ -78,7 +80,7 @@ def timing_of(
 ) -> Timing:
     """Return columns with their sums. The kernel begins with `launch` and ends with `teardown` picoseconds."""
     variant = program.variant_column()
-    start, duration, ready, busy, setup, critical_pred = (
+    start, duration, ready, busy, setup, served, critical_pred = (
         np.array(column, np.int64)
         for column in (
             columns.start,
@@ -86,6 +88,7 @@ def timing_of(
             columns.ready,
             columns.busy,
             columns.setup,
+            columns.served,
             columns.critical_pred,
         )
     )
@@ -125,6 +128,7 @@ def timing_of(
         ready=ready,
         wait=wait,
         setup=setup,
+        served=served,
         busy=busy,
         critical_pred=critical_pred,
         work=_counts([cost.work for cost in costs], variant),

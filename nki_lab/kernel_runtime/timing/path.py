@@ -18,7 +18,7 @@ class Columns:
     `start`, `duration`: when an op takes its lane, and for how long. `ready`: when its result is visible, -1 before
     that is known. `stall`: what its lane waited for before it, `critical_pred`: the op whose end let it start (-1:
     none). `setup`: the last stretch of that wait, which the lane spent on `setup_reason`. `busy`: its own work within
-    `duration`; the rest went to `throttle_reason`.
+    `duration`; the rest went to `throttle_reason`. `served`: when the descriptors of a transfer begin to be made.
     """
 
     __slots__ = (
@@ -26,6 +26,7 @@ class Columns:
         "critical_pred",
         "duration",
         "ready",
+        "served",
         "setup",
         "setup_reason",
         "stall",
@@ -40,6 +41,7 @@ class Columns:
         self.ready = array("q", b"\xff" * (8 * count))
         self.critical_pred = array("q", b"\xff" * (8 * count))
         self.busy = array("q", nothing)
+        self.served = array("q", nothing)
         self.setup = array("q", nothing)
         self.setup_reason = bytearray(count)
         self.stall = bytearray(count)

@@ -312,6 +312,7 @@ class _Walk:
         op = lane.order[lane.place]
         cost = self.costs[self._variant[op]]
         served, cause, waited = self._trigger(cost, lane).serve(time, lane.avail, lane.cause, cost.trigger)
+        self.columns.served[op] = served
         reason = TRIGGER if waited else self._reason(lane)
         streams = self._streams.of(op, lane.index, lane.core)
         queue.waiting.append(Waiting(op, streams, served + cost.start_latency, cost.start_latency, cause, reason))

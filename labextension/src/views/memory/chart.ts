@@ -24,7 +24,7 @@ import type { Section, Spot, Stop } from './section';
 import { inside, pointIn } from './section';
 
 const SIZES = {
-  compact: { plot: 104, left: 38, right: 8, top: 4, bottom: 20 },
+  compact: { plot: 94, left: 38, right: 8, top: 4, bottom: 20 },
   full: { plot: 300, left: 56, right: 12, top: 8, bottom: 28 },
 } as const;
 const CURSOR_HEIGHT = 17;

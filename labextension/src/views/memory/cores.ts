@@ -1,32 +1,13 @@
 /** Cores: whose memory a buffer is in, and when that is fullest. */
 
-import type { Buffer, Run } from '../../types';
+import type { Peak, Run } from '../../types';
 import type { Tile } from './occupancy';
-
-/** The most bytes in use at one time in the fullest partition, and from when on. */
-export interface Peak {
-  readonly bytes: number;
-  readonly time: number;
-}
-
-/** What a run tells of its cores, where its message has it. */
-interface PerCore {
-  readonly cores?: readonly number[];
-  peak?(space: 'sbuf' | 'psum', core: number): Peak | null;
-}
 
 /** The cores of a run, at least one, ascending. */
 export function coresOf(run: Run): readonly number[] {
-  const given = (run as PerCore).cores;
-  if (given !== undefined && given.length > 0) return given;
+  if (run.cores.length > 0) return run.cores;
   const cores = new Set(run.lanes.filter(lane => lane.kind === 'engine').map(lane => lane.core));
   return cores.size === 0 ? [0] : [...cores].sort((a, b) => a - b);
-}
-
-/** The core in whose memory a buffer is: the one recorded, else that of its writer. */
-export function coreOf(run: Run, buffer: Buffer): number {
-  const given = (buffer as { readonly core?: number }).core;
-  return given ?? run.lanes[buffer.lifetime?.writer ?? -1]?.core ?? run.lanes[0]?.core ?? 0;
 }
 
 /** The core that an instruction runs on; -1: not loaded. */
@@ -35,15 +16,14 @@ export function coreOfStep(run: Run, step: number): number {
   return run.lanes[run.rows.lane[step - run.rows.first]]?.core ?? -1;
 }
 
-/** When a core's SBUF is fullest; null where nothing is in it. */
+/** When a core's SBUF is fullest; null where nothing is in it. Old recordings of several cores tell by their tiles. */
 export function peakOf(run: Run, core: number, tiles: readonly Tile[]): Peak | null {
-  const given = (run as PerCore).peak?.('sbuf', core);
-  if (given !== undefined) return given;
-  return tiles.length === 0 ? null : fullestMoment(tiles, run.capacity.partitions);
+  const told = run.peak('sbuf', core);
+  return told ?? (tiles.length === 0 ? null : { core, ...fullestMoment(tiles, run.capacity.partitions) });
 }
 
 /** The fullest moment by lifetimes: bytes of the fullest stretch of partitions that tiles begin or end at. */
-function fullestMoment(tiles: readonly Tile[], partitions: number): Peak {
+function fullestMoment(tiles: readonly Tile[], partitions: number): Omit<Peak, 'core'> {
   const edges = [...new Set(tiles.flatMap(tile => [tile.top, Math.min(tile.bottom, partitions)]))].sort(
     (a, b) => a - b,
   );

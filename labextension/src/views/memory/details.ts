@@ -42,7 +42,8 @@ export function createDetails(store: Store, query: QueryBar): Details {
       query.draw(scene);
       const found = lookUp(scene, tile);
       const group = found?.occupancy === scene.psum ? stateWords(scene.usage.state(found.tile, scene.time)) : '';
-      const key = found === undefined ? '' : scene.painter(found.tile, scene.time).ground + group;
+      const look = found === undefined ? '' : scene.painter(found.tile, scene.time).ground + group;
+      const key = `${look} ${scene.compact}`;
       if (drawn?.tile === tile && drawn.model === scene.sbuf && drawn.key === key) return;
       drawn = { tile, model: scene.sbuf, key };
       if (found !== undefined) show(body, scene, found.occupancy, found.tile, store);

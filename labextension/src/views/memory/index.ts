@@ -6,7 +6,7 @@ import { useStyle } from '../../styles';
 import type { Context, Run, State, View, ViewFactory } from '../../types';
 import { toFinding } from '../findings';
 import { createChart } from './chart';
-import { coreOf, coreOfStep } from './cores';
+import { coreOfStep } from './cores';
 import { createCard, createDetails } from './details';
 import { rowOf } from './facts';
 import { createFocus } from './focus';
@@ -202,7 +202,7 @@ function createMoment(first: State): { choose(core: number): void; at(model: Mod
       if (state.tile !== tile) {
         tile = state.tile;
         const buffer = tile >= 0 ? run.buffers[tile] : undefined;
-        if (buffer?.space === 'sbuf' || buffer?.space === 'psum') core = coreOf(run, buffer);
+        if (buffer?.space === 'sbuf' || buffer?.space === 'psum') core = buffer.core;
       }
       if (!cores.includes(core)) core = fullestCore(model);
       const { peak } = model.memoryOf(core);

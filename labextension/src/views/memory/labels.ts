@@ -28,7 +28,8 @@ const CUT = 34;
 
 /** The label of a box. A `whole` one is not cut. */
 export function placeLabel(name: string, second: string, room: Room, measure: Measure, whole = false): Label | null {
-  if (name === '') return null;
+  // Most boxes of a full map are slivers: these cost no measuring.
+  if (name === '' || Math.min(room.width, room.height) < LINE) return null;
   const across = room.width - 2 * SIDE;
   const along = room.height - 2 * SIDE;
   const width = measure.width(name);

@@ -2,7 +2,6 @@
 
 import { upper } from '../../run/search';
 import type { Buffer, Run } from '../../types';
-import { coreOf } from './cores';
 
 /** A tile in use, with its place. Bytes and partitions end before `high` and `bottom`; times are picoseconds. */
 export interface Tile {
@@ -61,7 +60,7 @@ export function writtenAt(tile: Tile, time: number): number {
 /** The index of a core's memory. Takes time in proportion to the number of its tiles. */
 export function occupancyOf(run: Run, space: 'sbuf' | 'psum', core: number): Occupancy {
   const capacity = run.capacity[space];
-  const mine = run.buffers.filter(buffer => buffer.space === space && coreOf(run, buffer) === core);
+  const mine = run.buffers.filter(buffer => buffer.space === space && buffer.core === core);
   const used = mine.filter(buffer => buffer.lifetime !== null);
   used.sort((a, b) => begin(a) - begin(b) || a.id - b.id);
   const placed = used.filter(buffer => buffer.byte >= 0 && buffer.partition >= 0);

@@ -29,7 +29,7 @@ export function overWords(scene: Scene): { title: string; what: string } | null 
   const over = scene.sbufTiles.filter(tile => tile.high > capacity && phaseAt(tile, scene.time) !== 'dead');
   const first = over[0];
   if (first === undefined) return null;
-  const most = Math.max(...over.map(tile => tile.high));
+  const most = over.reduce((high, tile) => Math.max(high, tile.high), 0);
   const others = over.length > 1 ? ` and ${over.length - 1} more` : '';
   const name = first.buffer.name;
   const ends = `${name}${others} ${over.length > 1 ? 'end' : 'ends'} at ${format.bytesOf(most, capacity)}`;

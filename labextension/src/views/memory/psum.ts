@@ -26,7 +26,7 @@ import { describe } from './table';
 import type { BankState } from './uses';
 
 const SIZES = {
-  compact: { plot: 40, left: 38, right: 8, gap: 3 },
+  compact: { plot: 36, left: 38, right: 8, gap: 3 },
   full: { plot: 62, left: 56, right: 12, gap: 9 },
 } as const;
 const ABOVE = 6;

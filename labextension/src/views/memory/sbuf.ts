@@ -35,7 +35,7 @@ import { describe } from './table';
 
 /** Heights in CSS pixels, and the gutters beside the plot. */
 const SIZES = {
-  compact: { plot: 126, left: 38, right: 8, top: 16, bottom: 18 },
+  compact: { plot: 108, left: 38, right: 8, top: 16, bottom: 18 },
   full: { plot: 252, left: 56, right: 12, top: 34, bottom: 48 },
 } as const;
 const NOTHING: Folded = { boxes: [], folds: [] };

@@ -1,13 +1,12 @@
 /** What the parts of the memory view draw from: facts of the run, made once, and of the moment, made for each drawing. */
 
 import { MEMORY_LABELS } from '../../_generated/schema';
-import { fit, widthOf } from '../../canvas/text';
-import type { Buffer, Finding, Palette, Run, State } from '../../types';
+import { fit, widthIn } from '../../canvas/text';
+import type { Buffer, Finding, Palette, Peak, Run, State } from '../../types';
 import type { PartitionClass } from './classes';
 import { classesOf } from './classes';
 import type { Colouring, Painter } from './colour';
 import { painterOf } from './colour';
-import type { Peak } from './cores';
 import { coresOf, peakOf } from './cores';
 import type { Measure } from './labels';
 import { fullRange, usedRange } from './map';
@@ -178,14 +177,11 @@ export function axisFont(palette: Palette): string {
   return `${AXIS_SIZE}px ${palette.uiFont}`;
 }
 
-/** Widths of labels. Sets the context's font. */
+/** Widths of labels. May set the context's font. */
 export function measureOf(context: CanvasRenderingContext2D, palette: Palette): Measure {
   const font = labelFont(palette);
   return {
-    width(text) {
-      context.font = font;
-      return widthOf(context, text);
-    },
+    width: text => widthIn(context, font, text),
     fit(text, width) {
       context.font = font;
       return fit(context, text, width);

@@ -43,15 +43,15 @@ export function textOf(scene: Scene): string {
   const step = scene.atPeak ? 'at its fullest' : `step ${format.ordinal(scene.state.step)}`;
   const lines = [`Memory of ${scene.run.kernel}${core} at ${format.time(scene.time)}, ${step}`];
   lines.push(['Memory', ...COLUMNS].join('\t'));
-  for (const { space, rows } of rowsOf(scene)) lines.push(...rows.map(row => [space, ...row.cells].join('\t')));
+  for (const { space, rows } of rowsOf(scene)) for (const { cells } of rows) lines.push([space, ...cells].join('\t'));
   return `${lines.join('\n')}\n`;
 }
 
 /** Give a picture its words: what it is, its caption, and the first tiles with their states. */
 export function describe(picture: Element, space: string, words: string, scene: Scene, tiles: readonly Tile[]): void {
-  const rows = rowsFor(scene, tiles);
-  const named = rows.slice(0, NAMED).map(({ cells: [name, state] }) => `${name} ${state}`);
-  if (rows.length > NAMED) named.push(`${format.count(rows.length - NAMED)} more in the table`);
+  const first = [...tiles].sort((a, b) => a.low - b.low || a.top - b.top).slice(0, NAMED);
+  const named = rowsFor(scene, first).map(({ cells: [name, state] }) => `${name} ${state}`);
+  if (tiles.length > NAMED) named.push(`${format.count(tiles.length - NAMED)} more in the table`);
   setAttribute(picture, 'role', 'img');
   setAttribute(picture, 'aria-label', `${space}, ${words}: ${named.join(', ') || 'no tiles now'}`);
 }

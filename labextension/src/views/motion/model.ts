@@ -1,38 +1,29 @@
 /** The current instruction as a drawing: operands with their slices, the engine, the transfer, the PE array. */
-import { INDIRECTIONS, MEMORY_OF } from '../../_generated/schema';
-import type { Arrangement, Machine, Indirection } from '../../_generated/schema';
-import type { Access, Buffer, Hue, Run, TileView, Transfer } from '../../types';
+import { MEMORY_OF } from '../../_generated/schema';
+import type { Arrangement, Machine } from '../../_generated/schema';
+import type { Access, Hue, Run, Transfer } from '../../types';
 import * as words from '../../words';
-import { bytesOf, layoutOf, sliceOf, viewBytes, type Layout } from './layout';
+import { bytesIn, touched, type Touched } from './access';
+import { bytesOf, viewBytes } from './layout';
 import { accumulation, neighbours, type Accumulation, type Neighbours } from './neighbours';
-import { elements, repeats, type Slice } from './pattern';
-import { subscript } from './subscript';
+import { elements, repeats } from './pattern';
 
 export type Part = 'stationary' | 'moving' | 'index' | '';
 
 /** Values of a view before a step, where somebody has them; null: not kept. */
 export type IndexValues = (view: number, step: number) => ArrayLike<number> | null;
 
-export interface Operand extends Neighbours {
+export interface Operand extends Neighbours, Touched {
   /** Its name in the instruction's signature; '' where that is not recorded. */
   readonly name: string;
   readonly part: Part;
   readonly role: Access['role'];
   readonly id: number;
-  readonly view: TileView;
-  readonly buffer: Buffer;
-  readonly layout: Layout;
-  readonly slice: Slice;
-  /** "[:, 1536:2048]"; '' where no index selects what it touches. */
-  readonly subscript: string;
   readonly elements: number;
   /** 0 where the dtype is unknown. */
   readonly bytes: number;
   /** How often each element is read. */
   readonly repeats: number;
-  readonly indirect: Indirection;
-  /** The tensor that holds its run-time indices. */
-  readonly index: { readonly id: number; readonly name: string; readonly values: ArrayLike<number> | null } | null;
   readonly hue: Hue;
   /** Where a tile on the chip came from, if a transfer wrote it. */
   readonly origin: Operand | null;
@@ -121,39 +112,25 @@ function operand(
   values: IndexValues,
   withOrigin: boolean,
 ): Operand {
-  const view = run.view(access.view);
-  const buffer = run.buffers[view.buffer];
-  const layout = layoutOf(buffer, view);
+  const found = touched(run, access.view, index => values(index, step));
+  const { view, buffer } = found;
   const near = neighbours(run, step, view);
   const { lifetime } = buffer;
   const producer = near.writer >= 0 ? words.laneOf(run, near.writer).hue : null;
   const first = lifetime && lifetime.writer >= 0 ? run.lanes[lifetime.writer].hue : null;
-  const isMoved = view.indirect > 0;
-  const index = view.index >= 0 ? indexOf(run, step, view.index, values) : null;
-  const texts = view.dtype === buffer.dtype && !isMoved ? subscript(view.dims, view.offset, buffer.shape) : null;
   return {
+    ...found,
     ...near,
     name,
     part,
     role: access.role,
     id: access.view,
-    view,
-    buffer,
-    layout,
-    slice: sliceOf(view, layout, index?.values ?? null),
-    subscript: texts && texts.length > 0 ? `[${texts.join(', ')}]` : '',
     elements: elements(view.dims),
     bytes: viewBytes(view),
     repeats: repeats(view.dims),
-    indirect: INDIRECTIONS[view.indirect] ?? 'none',
-    index,
     hue: producer ?? first ?? 'sync',
     origin: withOrigin ? origin(run, near.writer, view.buffer) : null,
   };
-}
-
-function indexOf(run: Run, step: number, id: number, values: IndexValues): Operand['index'] {
-  return { id, name: run.buffers[run.view(id).buffer].name, values: values(id, step) };
 }
 
 /** What the transfer that wrote a tile read. */
@@ -213,21 +190,9 @@ export function progress(motion: Motion, time: number): number {
 
 /** The PSUM banks that an operand lies in, as [first, last]; null where that is unknown. */
 export function banksOf(item: Operand, bankBytes: number): readonly [number, number] | null {
-  const { buffer, slice } = item;
-  const size = bytesOf(item.view.dtype);
-  if (buffer.space !== MEMORY_OF.psum || buffer.byte < 0 || !slice.bounds || !(size > 0) || !(bankBytes > 0))
-    return null;
-  const first = buffer.byte + slice.bounds.column * size;
-  const last = first + slice.bounds.columns * size - 1;
-  return [Math.floor(first / bankBytes), Math.floor(last / bankBytes)];
-}
-
-/** The physical partitions of an on-chip operand, as [first, last]. Tiles without a place count from 0. */
-export function partitionsOf(item: Operand): readonly [number, number] | null {
-  const { bounds } = item.slice;
-  if (item.buffer.space === 'hbm' || bounds === null) return null;
-  const first = Math.max(item.buffer.partition, 0) + bounds.row;
-  return [first, first + bounds.rows - 1];
+  const found = bytesIn(item);
+  if (item.buffer.space !== MEMORY_OF.psum || found === null || !(bankBytes > 0)) return null;
+  return [Math.floor(found.first / bankBytes), Math.floor((found.first + found.size - 1) / bankBytes)];
 }
 
 export interface Gathered {

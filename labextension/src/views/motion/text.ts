@@ -2,13 +2,13 @@
 import { MEMORY_LABELS } from '../../_generated/schema';
 import * as format from '../../format';
 import type { TileView } from '../../types';
+import { partitionsOf, type Touched } from './access';
 import { bytesOf } from './layout';
 import type { Motion, Operand } from './model';
-import { partitionsOf } from './model';
 import { runs } from './pattern';
 
 /** "k[:, 1536:2048]"; a pattern that no index writes is given as dimensions. */
-export function named(item: Operand): string {
+export function named(item: Touched): string {
   if (item.indirect !== 'none') return `${item.buffer.name}${item.index ? `[${item.index.name}]` : '[register]'}`;
   const isWhole = /^\[:(, :)*\]$/.test(item.subscript);
   return `${item.buffer.name}${isWhole ? '' : item.subscript}`;
@@ -21,7 +21,7 @@ export function pattern(view: TileView): string {
 }
 
 /** "partitions 0–63", "partition 3"; '' in HBM. */
-export function partitions(item: Operand): string {
+export function partitions(item: Touched): string {
   const found = partitionsOf(item);
   if (!found) return '';
   return `${found[0] === found[1] ? 'partition' : 'partitions'} ${format.range(found[0], found[1])}`;

@@ -1,16 +1,13 @@
-/** The dependencies of the selection as curves, the ones that decided first. */
+/** The dependencies of the selection as arrows, the ones that decided first. */
 import { time } from '../../format';
 import type { Edge, Run } from '../../types';
 import { type Box, type Figure, placeOf } from './figure';
+import type { Ends } from './routes';
 
 /** So many at most; the rest is a number. */
 export const MOST_ARROWS = 12;
-/** So many have words on them, if there is room. */
-const NAMED = 4;
 
-export interface Arrow {
-  readonly from: Point;
-  readonly to: Point;
+export interface Arrow extends Ends {
   /** Solid; other kinds than the flow of data are dashed. */
   readonly flow: boolean;
   readonly binding: boolean;
@@ -20,11 +17,6 @@ export interface Arrow {
   readonly step: number;
   /** The time of an end that lies outside the window. */
   readonly beyond: number | null;
-}
-
-interface Point {
-  readonly x: number;
-  readonly y: number;
 }
 
 export interface Arrows {
@@ -53,12 +45,12 @@ export function layoutArrows(figure: Figure, step: number): Arrows {
   const drawn: Arrow[] = [];
   for (const end of ends.slice(0, MOST_ARROWS)) {
     const other = placeOf(figure, end.edge.step);
-    if (other !== null) drawn.push(arrow(figure, step, own, end, other, drawn.length < NAMED));
+    if (other !== null) drawn.push(arrow(figure, step, own, end, other));
   }
   return { drawn, more: Math.max(0, ends.length - MOST_ARROWS) };
 }
 
-function arrow(figure: Figure, step: number, own: Box, end: End, other: Box, named: boolean): Arrow {
+function arrow(figure: Figure, step: number, own: Box, end: End, other: Box): Arrow {
   const [source, target] = end.forward ? [own, other] : [other, own];
   const [first, second] = end.forward ? [step, end.edge.step] : [end.edge.step, step];
   const far = end.forward ? other.x : other.x + other.width;
@@ -67,9 +59,11 @@ function arrow(figure: Figure, step: number, own: Box, end: End, other: Box, nam
   return {
     from: { x: inside(source.x + source.width), y: middleOf(source) },
     to: { x: inside(target.x), y: middleOf(target) },
+    source,
+    target,
     flow: end.edge.kind === 'flow',
     binding: end.edge.binding,
-    text: named || outside ? words(figure.run, end.edge.kind, first, second, outside ? end.edge.step : -1) : '',
+    text: words(figure.run, end.edge.kind, first, second, outside ? end.edge.step : -1),
     step: end.edge.step,
     beyond: outside ? timeOfEnd(figure.run, end.edge.step, end.forward) : null,
   };
@@ -106,21 +100,3 @@ export function moreBox(figure: Figure, own: Box): Box {
 }
 
 const MORE = { width: 78, height: 24 } as const;
-
-/** Control points of the curve: level at both ends. */
-export function bend({ from, to }: Pick<Arrow, 'from' | 'to'>): readonly [Point, Point] {
-  const reach = Math.max(14, Math.min(120, Math.abs(to.x - from.x) / 2));
-  return [
-    { x: from.x + reach, y: from.y },
-    { x: to.x - reach, y: to.y },
-  ];
-}
-
-/** The middle of the curve, where its words stand. */
-export function middle(arrow: Pick<Arrow, 'from' | 'to'>): Point {
-  const [one, two] = bend(arrow);
-  return {
-    x: (arrow.from.x + 3 * one.x + 3 * two.x + arrow.to.x) / 8,
-    y: (arrow.from.y + 3 * one.y + 3 * two.y + arrow.to.y) / 8,
-  };
-}

@@ -136,7 +136,13 @@ export function rowCard(run: Run, step: number): Child[] | null {
     fact('Cost', `${format.time(pace[at] * duration[at])} · ${CONFIDENCES[confidence[at]]}`),
     slowedBy(run, (1 - pace[at]) * duration[at], held[at]),
     whereOf(run, step),
-    step === run.fault ? el('div', { class: 'nki-tl-card-fault' }, 'The run failed here.') : null,
+    step === run.fault
+      ? el(
+          'div',
+          { class: 'nki-tl-card-fault' },
+          run.faultAfter ? 'The run failed after this instruction.' : 'The run failed here.',
+        )
+      : null,
   );
   return content;
 }

@@ -4,8 +4,17 @@ import { after } from './bars';
 import { type Curve, rateCurve, usageCurve } from './counters';
 import { layoutLane, type LaneFigure } from './columns';
 import { type DmaFigure, layoutDma } from './dma';
+import { flowCurve, type FlowCurve } from './flows';
 import { layoutPath, type Piece } from './path';
-import { type CounterStrip, type DmaStrip, type LaneStrip, type Layout, SIZES, type Strip } from './strips';
+import {
+  type CounterStrip,
+  type DmaStrip,
+  type FlowStrip,
+  type LaneStrip,
+  type Layout,
+  SIZES,
+  type Strip,
+} from './strips';
 import { type Scale, xOf } from './zoom';
 
 export interface Figure extends Layout {
@@ -17,6 +26,7 @@ export interface Figure extends Layout {
   readonly lanes: ReadonlyMap<LaneStrip, LaneFigure>;
   readonly dma: ReadonlyMap<DmaStrip, DmaFigure>;
   readonly curves: ReadonlyMap<Strip, Curve>;
+  readonly flows: ReadonlyMap<FlowStrip, FlowCurve>;
 }
 
 export interface Box {
@@ -30,9 +40,11 @@ export function layoutFigure(run: Run, layout: Layout, scale: Scale): Figure {
   const lanes = new Map<LaneStrip, LaneFigure>();
   const dma = new Map<DmaStrip, DmaFigure>();
   const curves = new Map<Strip, Curve>();
+  const flows = new Map<FlowStrip, FlowCurve>();
   let path: readonly Piece[] = [];
   for (const strip of layout.strips) {
     if (strip.kind === 'lane') lanes.set(strip, layoutLane(run, strip.lane.id, scale));
+    else if (strip.kind === 'flow') flows.set(strip, flowCurve(run, strip.flow, strip.core, scale));
     else if (strip.kind === 'path') path = layoutPath(run, scale);
     else if (strip.kind === 'dma') {
       const ids = strip.lanes.map(lane => lane.id);
@@ -41,7 +53,7 @@ export function layoutFigure(run: Run, layout: Layout, scale: Scale): Figure {
       curves.set(strip, curveOf(run, strip, scale));
     }
   }
-  return { run, rows: run.rows, scale, ...layout, path, lanes, dma, curves };
+  return { run, rows: run.rows, scale, ...layout, path, lanes, dma, curves, flows };
 }
 
 function curveOf(run: Run, { counter, core }: CounterStrip, scale: Scale): Curve {

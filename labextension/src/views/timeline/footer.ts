@@ -40,7 +40,11 @@ function legend(colouring: Colouring, run: Run): HTMLElement[] {
   );
   const working = keys.length === 0 ? [item('nki-tl-key-working', 'working')] : keys;
   const others = keys.length === 0 ? [] : [item('nki-tl-key-other', 'other')];
-  const failed = run.fault < 0 ? [] : [item('nki-tl-key-failed', 'failed here')];
+  const isLast = run.fault >= 0 && run.faultAfter;
+  const failed =
+    run.fault < 0
+      ? []
+      : [isLast ? item('nki-tl-key-last', 'last before the fault') : item('nki-tl-key-failed', 'failed here')];
   const key = (name: string): HTMLElement => el('kbd', {}, name);
   return [
     ...failed,

@@ -5,7 +5,8 @@ import * as format from '../../format';
 import type { Run } from '../../types';
 import { ticks, type Unit } from '../../canvas/scale';
 import type { Figure } from './figure';
-import type { CounterStrip, DmaStrip, LaneStrip, Layout, Strip } from './strips';
+import { makingTime } from './flows';
+import type { CounterStrip, DmaStrip, FlowStrip, LaneStrip, Layout, Strip } from './strips';
 
 interface Cell {
   readonly element: HTMLElement;
@@ -57,6 +58,30 @@ function createCell(strip: Strip, run: Run): Cell {
 
 const COUNTERS = { ...MEMORY_LABELS, rate: `${HUE_LABELS.dma} rate` };
 
+const FLOWS = {
+  hbm: {
+    name: MEMORY_LABELS.hbm,
+    told:
+      'Bytes per second of transfers from and to HBM, each moving its bytes evenly; the dashed line is what MBU is a ' +
+      'share of',
+  },
+  descriptors: {
+    name: 'Descriptors',
+    told: 'Share of the time in which DMA descriptors are made: at 100 % more queues make nothing faster',
+  },
+} as const;
+
+function flowNote(strip: FlowStrip, figure: Figure): string {
+  const curve = figure.flows.get(strip);
+  if (curve === undefined) return '';
+  if (strip.flow === 'hbm') return `max ${format.rate(curve.most, 1e12)}`;
+  const { from, to } = figure.scale;
+  const begin = Math.max(0, from);
+  const end = Math.min(figure.run.makespan, to);
+  const time = makingTime(figure.run, strip.core, begin, end);
+  return `${format.percent(time / Math.max(1, to - from))} busy`;
+}
+
 function nameOf(strip: Strip): string {
   switch (strip.kind) {
     case 'axis':
@@ -71,6 +96,8 @@ function nameOf(strip: Strip): string {
       return HUE_LABELS.dma;
     case 'counter':
       return COUNTERS[strip.counter];
+    case 'flow':
+      return FLOWS[strip.flow].name;
   }
 }
 
@@ -84,6 +111,8 @@ function titleOf(strip: Strip, run: Run): string | null {
       return strip.counter === 'rate'
         ? 'Bytes per second of all DMA queues'
         : 'Live bytes in the fullest partition; max: of this window';
+    case 'flow':
+      return FLOWS[strip.flow].told;
     case 'axis':
     case 'path':
     case 'core':
@@ -107,6 +136,10 @@ function fillCell(strip: Strip, cell: Cell, figure: Figure): void {
     }
     case 'counter': {
       setText(cell.note, counterNote(strip, figure));
+      return;
+    }
+    case 'flow': {
+      setText(cell.note, flowNote(strip, figure));
       return;
     }
     case 'path':

@@ -33,6 +33,7 @@ export function hitAt(figure: Figure, x: number, y: number): Hit {
     case 'axis':
     case 'core':
     case 'counter':
+    case 'flow':
       return { kind: 'other', strip };
   }
 }

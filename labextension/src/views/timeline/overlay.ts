@@ -1,12 +1,13 @@
 /** The layer over the lanes: cursor, selection, its dependencies, the area, what the pointer is on. */
 import { time } from '../../format';
 import type { Span, State } from '../../types';
-import { type Arrow, type Arrows, bend, layoutArrows, middle, moreBox, MOST_ARROWS, neighbours } from './arrows';
+import { type Arrow, type Arrows, layoutArrows, moreBox, MOST_ARROWS, neighbours } from './arrows';
 import type { Bar, Wait } from './bars';
 import { type Box, type Figure, placeOf, stripOf } from './figure';
 import { extent, paintBar, paintBars, paintWaits } from './paint-lane';
 import { paintFailed } from './paint';
 import { FONTS, line, type DrawContext, plate, useFont } from './draw_context';
+import { placeFor, type Point, route } from './routes';
 import { SIZES } from './strips';
 import { spanOf, xOf } from './zoom';
 
@@ -33,7 +34,7 @@ export function paintOverlay(drawing: DrawContext, figure: Figure, { state, poin
     if (run.fault >= 0) paintFailed(drawing, figure);
     paintCursor(drawing, figure, state.time);
     const place = placeOf(figure, state.selected);
-    paintArrows(drawing, figure, arrows, place);
+    paintArrows(drawing, figure, arrows, { own: place, hovered: state.hover.step });
     if (place !== null) outline(drawing, place, SELECTED_EDGE);
   } else paintCursor(drawing, figure, state.time);
   if (pointed !== null) outline(drawing, pointed, 1);
@@ -149,22 +150,33 @@ function paintMarker(drawing: DrawContext, { height }: Figure, x: number): void 
   drawing.context.setLineDash([]);
 }
 
-function paintArrows(drawing: DrawContext, figure: Figure, { drawn, more }: Arrows, own: Box | null): void {
-  for (const arrow of drawn) paintArrow(drawing, arrow);
+/** Binding edges and those to what the pointer is on have words, where they cover nothing. */
+function paintArrows(
+  drawing: DrawContext,
+  figure: Figure,
+  { drawn, more }: Arrows,
+  { own, hovered }: { own: Box | null; hovered: number },
+): void {
+  const ways = drawn.map(arrow => route(figure, arrow));
+  // The ones that decided lie over the others.
+  for (let at = drawn.length - 1; at >= 0; at--) paintArrow(drawing, drawn[at], ways[at]);
   useFont(drawing, FONTS.axis, 500);
   const taken = own === null ? [] : more > 0 ? [own, moreBox(figure, own)] : [own];
   const said = new Set<string>();
-  for (const arrow of drawn) {
-    if (!said.has(arrow.text)) paintWords(drawing, figure, arrow, taken);
+  drawn.forEach((arrow, at) => {
+    const isHovered = arrow.step === hovered;
+    if ((!arrow.binding && !isHovered && arrow.beyond === null) || said.has(arrow.text)) return;
     said.add(arrow.text);
-  }
+    paintWords(drawing, figure, { text: arrow.text, way: ways[at], isHovered }, taken);
+  });
 }
 
-function paintArrow(drawing: DrawContext, arrow: Arrow): void {
+const CORNER = 3;
+const HEAD = { length: 5, half: 3 } as const;
+
+function paintArrow(drawing: DrawContext, arrow: Arrow, way: readonly Point[]): void {
   const { context, palette } = drawing;
-  const [one, two] = bend(arrow);
-  const { from, to } = arrow;
-  context.lineWidth = arrow.binding ? 1.6 : 1.2;
+  const width = arrow.binding ? 1.6 : 1.1;
   context.setLineDash(arrow.flow ? [] : [4, 3]);
   // A rim in the ground's colour keeps the line apart from bars of its own darkness.
   for (const [colour, wider] of [
@@ -172,53 +184,53 @@ function paintArrow(drawing: DrawContext, arrow: Arrow): void {
     [palette.ink, 0],
   ] as const) {
     context.strokeStyle = colour;
-    context.lineWidth = (arrow.binding ? 1.6 : 1.2) + wider;
+    context.lineWidth = width + wider;
     context.beginPath();
-    context.moveTo(from.x, from.y);
-    context.bezierCurveTo(one.x, one.y, two.x, two.y, to.x - 4, to.y);
+    context.moveTo(way[0].x, way[0].y);
+    for (let at = 1; at + 1 < way.length; at++) {
+      context.arcTo(way[at].x, way[at].y, way[at + 1].x, way[at + 1].y, cornerOf(way, at));
+    }
+    context.lineTo(way[way.length - 1].x, way[way.length - 1].y);
     context.stroke();
   }
   context.setLineDash([]);
+  const [before, tip] = way.slice(-2);
+  const back = tip.y + (before.y < tip.y ? -HEAD.length : HEAD.length);
   context.fillStyle = palette.ink;
   context.beginPath();
-  context.moveTo(to.x, to.y);
-  context.lineTo(to.x - 6, to.y - 3.2);
-  context.lineTo(to.x - 6, to.y + 3.2);
+  context.moveTo(tip.x, tip.y);
+  context.lineTo(tip.x - HEAD.half, back);
+  context.lineTo(tip.x + HEAD.half, back);
   context.fill();
 }
 
-/** Shorter arrows have no words, which would hide what they join. */
-const NAMED_FROM = 8;
-
-/** Tried in turn, from the middle of the curve. */
-const ASIDE = [0, -16, 16, -24, 24, -34, 34, -46, 46] as const;
-
-/** A plate in the middle of the curve or near it, where no other one and no end of the curve is. */
-function paintWords(drawing: DrawContext, figure: Figure, arrow: Arrow, taken: Box[]): void {
-  if (arrow.text === '' || Math.abs(arrow.to.x - arrow.from.x) < NAMED_FROM) return;
-  const at = middle(arrow);
-  const height = 16;
-  const width = drawing.context.measureText(arrow.text).width + 14;
-  const x = Math.min(Math.max(at.x - width / 2, 2), figure.scale.width - width - 2);
-  const ends = [arrow.from, arrow.to].map(end => ({ x: end.x - 4, y: end.y - 6, width: 8, height: 12 }));
-  const lowest = figure.height - height - 2;
-  const places = ASIDE.map(by => ({ x, y: at.y - height / 2 + by, width, height }));
-  const free = (place: Box): boolean => ![...taken, ...ends].some(one => overlap(one, place));
-  const place = places.find(one => one.y > SIZES.axis && one.y < lowest && free(one));
-  if (place === undefined) return;
-  taken.push(place);
-  const { y } = place;
-  const { bg, ink } = drawing.palette;
-  plate(drawing, arrow.text, x + width / 2, y, [0, figure.scale.width], {
-    ground: bg,
-    ink,
-    edge: ink,
-    height,
-    radius: 8,
-  });
+/** Corners are rounder where the pieces beside them are long. */
+function cornerOf(way: readonly Point[], at: number): number {
+  const length = (one: Point, two: Point): number => Math.abs(one.x - two.x) + Math.abs(one.y - two.y);
+  return Math.min(CORNER, length(way[at - 1], way[at]) / 2, length(way[at], way[at + 1]) / 2);
 }
 
-function overlap(one: Box, two: Box): boolean {
-  const apart = one.x + one.width + 4 < two.x || two.x + two.width + 4 < one.x;
-  return !apart && one.y + one.height + 2 > two.y && two.y + two.height + 2 > one.y;
+const WORDS_HEIGHT = 16;
+
+function paintWords(
+  drawing: DrawContext,
+  figure: Figure,
+  { text, way, isHovered }: { text: string; way: readonly Point[]; isHovered: boolean },
+  taken: Box[],
+): void {
+  if (text === '') return;
+  const size = { width: drawing.context.measureText(text).width + 14, height: WORDS_HEIGHT };
+  const place = placeFor(figure, way, size, taken) ?? (isHovered ? middleOf(way, size) : null);
+  if (place === null) return;
+  taken.push(place);
+  const { bg, ink } = drawing.palette;
+  const look = { ground: bg, ink, edge: ink, height: WORDS_HEIGHT, radius: 8 };
+  plate(drawing, text, place.x + place.width / 2, place.y, [0, figure.scale.width], look);
+}
+
+/** Over the way itself: only for what the pointer asks. */
+function middleOf(way: readonly Point[], size: { width: number; height: number }): Box {
+  const one = way[1];
+  const two = way[way.length - 2];
+  return { x: (one.x + two.x - size.width) / 2, y: (one.y + two.y - size.height) / 2, ...size };
 }

@@ -11,7 +11,15 @@ import { barTop, type Figure, placeOf } from './figure';
 import { paintBars, paintColumns, paintCritical, paintWaits } from './paint-lane';
 import type { Piece } from './path';
 import { box, DIM, FONTS, isDim, line, type DrawContext, useFont, whole } from './draw_context';
-import { type CounterStrip, type DmaStrip, type LaneStrip, type PathStrip, SIZES, type Strip } from './strips';
+import {
+  type CounterStrip,
+  type DmaStrip,
+  type FlowStrip,
+  type LaneStrip,
+  type PathStrip,
+  SIZES,
+  type Strip,
+} from './strips';
 import { awaitedWords } from './words';
 import { timeOf, xOf } from './zoom';
 
@@ -38,6 +46,10 @@ function paintStrip(drawing: DrawContext, figure: Figure, strip: Strip): void {
     }
     case 'counter': {
       paintCounter(drawing, figure, strip);
+      return;
+    }
+    case 'flow': {
+      paintFlow(drawing, figure, strip);
       return;
     }
     case 'axis':
@@ -241,7 +253,35 @@ function paintCounter(drawing: DrawContext, figure: Figure, strip: CounterStrip)
   context.stroke(path.edge);
 }
 
-function curvePath(curve: Curve, width: number, top: number, bottom: number): { area: Path2D; edge: Path2D } {
+/** A curve in the hue of DMA under a line at the most there can be. */
+function paintFlow(drawing: DrawContext, figure: Figure, strip: FlowStrip): void {
+  const curve = figure.flows.get(strip);
+  if (curve === undefined || !(curve.top > 0)) return;
+  const { context, palette } = drawing;
+  const [top, bottom] = [strip.top + 5, strip.top + strip.height - 3];
+  const points = curve.points.map((value, at) => (at % 2 === 0 ? value : value / curve.top));
+  const path = curvePath({ points }, figure.scale.width, top, bottom);
+  context.fillStyle = palette.hue.dma;
+  context.globalAlpha = 0.22;
+  context.fill(path.area);
+  context.globalAlpha = 1;
+  context.strokeStyle = palette.hue.dma;
+  context.lineWidth = 1;
+  context.stroke(path.edge);
+  if (curve.limit <= 0) return;
+  const y = bottom - (bottom - top) * (curve.limit / curve.top);
+  context.strokeStyle = palette.ink3;
+  context.setLineDash([2, 3]);
+  line(drawing, 0, y, figure.scale.width, y);
+  context.setLineDash([]);
+}
+
+function curvePath(
+  curve: Pick<Curve, 'points'>,
+  width: number,
+  top: number,
+  bottom: number,
+): { area: Path2D; edge: Path2D } {
   const area = new Path2D();
   const edge = new Path2D();
   const { points } = curve;
@@ -302,16 +342,18 @@ function paintFaultWord(drawing: DrawContext, figure: Figure, x: number): void {
 
 const FAILED = '✕ failed';
 
-/** The row at which the run failed, at least 3 px wide. */
+/** The row at which the run failed, at least 3 px wide; the last one before the fault is only framed. */
 export function paintFailed(drawing: DrawContext, figure: Figure): void {
   const { context, palette } = drawing;
   const place = placeOf(figure, figure.run.fault);
   if (place === null) return;
-  context.fillStyle = palette.errorGround;
   const wide = Math.max(3, place.width);
-  context.fillRect(place.x, place.y, wide, place.height);
-  context.fillStyle = hatch(context, palette.error, 135);
-  context.fillRect(place.x, place.y, wide, place.height);
+  if (!figure.run.faultAfter) {
+    context.fillStyle = palette.errorGround;
+    context.fillRect(place.x, place.y, wide, place.height);
+    context.fillStyle = hatch(context, palette.error, 135);
+    context.fillRect(place.x, place.y, wide, place.height);
+  }
   context.strokeStyle = palette.error;
   context.lineWidth = 1.5;
   context.strokeRect(place.x, place.y, wide, place.height);

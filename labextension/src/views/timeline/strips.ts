@@ -2,6 +2,7 @@
 import type { Lane, Run, State } from '../../types';
 import { isUsed } from './counters';
 import { tracksFor } from './dma';
+import { type Flow, hasFlow } from './flows';
 
 interface Place {
   readonly top: number;
@@ -35,12 +36,18 @@ export interface CounterStrip extends Place {
   /** Whose memory it counts; -1: of all cores. */
   readonly core: number;
 }
+/** What DMA waits for: the rate of HBM, of all cores (-1), or the descriptors of one. */
+export interface FlowStrip extends Place {
+  readonly kind: 'flow';
+  readonly flow: Flow;
+  readonly core: number;
+}
 /** The name of a core above its lanes, where there are several. */
 export interface CoreStrip extends Place {
   readonly kind: 'core';
   readonly core: number;
 }
-export type Strip = AxisStrip | PathStrip | CoreStrip | LaneStrip | DmaStrip | CounterStrip;
+export type Strip = AxisStrip | PathStrip | CoreStrip | LaneStrip | DmaStrip | CounterStrip | FlowStrip;
 export type Counter = 'sbuf' | 'psum' | 'rate';
 
 export const SIZES = {
@@ -89,12 +96,14 @@ export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritic
     for (const lane of lanes) if (lane.kind === 'engine') add(laneStrip(lane, top, state.layout === 'widest'));
     const queues = lanes.filter(lane => lane.kind === 'dma');
     if (queues.length > 0) add(dmaStrip(queues, top, tracksFor(run, queues)));
+    if (state.layout !== 'narrow' && hasFlow(run, 'descriptors', core)) add(flowStrip('descriptors', core, top));
     for (const counter of counters)
       if (counter !== 'rate' && isUsed(run, counter))
         add({ kind: 'counter', counter, core, top, height: SIZES.counter });
   }
   if (counters.includes('rate') && run.lanes.some(lane => lane.kind === 'dma' && drawn(run, lane)))
     add({ kind: 'counter', counter: 'rate', core: -1, top, height: SIZES.counter });
+  if (state.layout !== 'narrow' && hasFlow(run, 'hbm', -1)) add(flowStrip('hbm', -1, top));
   return { strips, height: top };
 }
 
@@ -106,6 +115,10 @@ function laneStrip(lane: Lane, top: number, close: boolean): LaneStrip {
   if (lane.hue === 'sync') return { kind: 'lane', lane, top, height: SIZES.sync, bar: SIZES.syncBar };
   const [height, bar] = close ? [SIZES.close, SIZES.closeBar] : [SIZES.lane, SIZES.bar];
   return { kind: 'lane', lane, top, height, bar };
+}
+
+function flowStrip(flow: Flow, core: number, top: number): FlowStrip {
+  return { kind: 'flow', flow, core, top, height: SIZES.counter };
 }
 
 function dmaStrip(lanes: readonly Lane[], top: number, count: number): DmaStrip {
