@@ -46,11 +46,11 @@ export function bytes(count: number): string {
   return `${inUnit(count, power)} ${SIZES[power]}`;
 }
 
-/** "4.5 of 192 KiB": a part of a whole in the unit of the whole. */
+/** "4.5 of 192 KiB": a part of a whole in the unit of the whole, or in its own where it is less than one of them. */
 export function bytesOf(part: number, whole: number): string {
   const of = bytes(whole);
   const power = SIZES.findIndex(unit => of.endsWith(` ${unit}`));
-  return `${inUnit(part, power)} of ${of}`;
+  return part > 0 && part < 1024 ** power ? `${bytes(part)} of ${of}` : `${inUnit(part, power)} of ${of}`;
 }
 
 function inUnit(count: number, power: number): string {

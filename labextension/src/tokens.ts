@@ -9,6 +9,7 @@ const OWN_THEMES = new Set(['JupyterLab Light', 'JupyterLab Dark']);
 
 type Theme = 'light' | 'dark';
 
+const PAGE_THEME = 'theme';
 const DARK = '(prefers-color-scheme: dark)';
 const FORCED = '(forced-colors: active)';
 
@@ -47,7 +48,7 @@ export function palette(root: Element): Palette {
   };
 }
 
-/** The page's theme: JupyterLab's, else an editor's, else what the system prefers. */
+/** The page's theme: JupyterLab's, else an editor's, else the one that the page names, else what the system prefers. */
 export function themeOf(root: Element): Theme {
   // Forced colours come from the system, whatever the page's theme.
   if (window.matchMedia(FORCED).matches) return window.matchMedia(DARK).matches ? 'dark' : 'light';
@@ -55,6 +56,8 @@ export function themeOf(root: Element): Theme {
   if (jupyter) return jupyter.getAttribute('data-jp-theme-light') === 'true' ? 'light' : 'dark';
   const editor = document.body.getAttribute('data-vscode-theme-kind');
   if (editor) return editor.includes('light') ? 'light' : 'dark';
+  const page = document.documentElement.getAttribute(PAGE_THEME); // Colab
+  if (page === 'light' || page === 'dark') return page;
   return window.matchMedia(DARK).matches ? 'dark' : 'light';
 }
 
@@ -67,7 +70,7 @@ export function watchTheme(root: HTMLElement, callback: (theme: Theme) => void):
     callback(themeOf(root));
   };
   const observer = new MutationObserver(apply);
-  const attributes = ['data-jp-theme-light', 'data-jp-theme-name', 'data-vscode-theme-kind'];
+  const attributes = ['data-jp-theme-light', 'data-jp-theme-name', 'data-vscode-theme-kind', PAGE_THEME];
   for (const element of [document.documentElement, document.body]) {
     observer.observe(element, { attributes: true, attributeFilter: attributes });
   }

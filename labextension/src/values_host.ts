@@ -20,7 +20,7 @@ export interface KernelAnswer extends Partial<ErrorGrowth> {
 
 interface Asked {
   readonly content: Readonly<Record<string, unknown>>;
-  take(told: KernelAnswer, bytes: ArrayBufferView | undefined): void;
+  take(told: KernelAnswer, bytes: ArrayBuffer | ArrayBufferView | undefined): void;
   wait(reason: string): void;
 }
 
@@ -77,7 +77,7 @@ export class KernelValues implements ValuesHost {
   }
 
   /** Take an answer; false if it is not for this one. */
-  receive(told: KernelAnswer, bytes: ArrayBufferView | undefined): boolean {
+  receive(told: KernelAnswer, bytes: ArrayBuffer | ArrayBufferView | undefined): boolean {
     const asked = this.current;
     if (asked === null || told.request !== asked.request) return false;
     clearTimeout(this.timer);
@@ -174,7 +174,7 @@ function distance(tile: TileValues, step: number): number {
   return Math.abs(tile.header.step - step);
 }
 
-function read(bytes: ArrayBufferView): ValuesAnswer {
+function read(bytes: ArrayBuffer | ArrayBufferView): ValuesAnswer {
   try {
     return { kind: 'tile', tile: decodeValues(bytes), pinned: false };
   } catch (error) {

@@ -8,7 +8,7 @@ import { createLive } from './live';
 import type { Action, Skeleton } from './states';
 import { notice, skeleton } from './states';
 import type { OwnedStore } from './store';
-import { createStore } from './store';
+import { createStore, whole } from './store';
 import { useStyle } from './styles';
 import headerStyle from './header.css';
 import panelStyle from './panels.css';
@@ -17,7 +17,7 @@ import summaryStyle from './summary.css';
 import tableStyle from './table.css';
 import tokens from './tokens.css';
 import { palette, watchTheme } from './tokens';
-import type { Context, Palette, Run, Store, ValuesHost } from './types';
+import type { Context, Palette, Run, Span, Store, ValuesHost } from './types';
 import { spoken } from './words';
 
 const STYLES = {
@@ -73,6 +73,8 @@ class Mounted implements Visualizer {
   private readonly ends: (() => void)[] = [];
   private endRun: (() => void)[] = [];
   private patience = 0;
+  /** What the timeline showed before it was drawn for paper. */
+  private unprinted: Span | null = null;
 
   constructor(
     private readonly root: HTMLElement,
@@ -176,6 +178,7 @@ class Mounted implements Visualizer {
     this.explorer = null;
     this.owned = null;
     this.run = null;
+    this.unprinted = null;
     replace(this.body);
   }
 
@@ -222,12 +225,18 @@ class Mounted implements Visualizer {
     else if (isSame) this.explorer.draw(state, new Set<'layout'>(['layout']));
   }
 
-  /** Paper is not as wide as the window: everything is drawn for it, at once, and for the window again. */
+  /**
+   * Paper is not as wide as the window, and nobody can zoom on it: the whole run is drawn for it, at once, and then for
+   * the window again what was there.
+   */
   private printed(printing: boolean): void {
     if (printing) this.root.dataset.nkiPrint = '';
     else delete this.root.dataset.nkiPrint;
-    if (!this.owned || !this.explorer || !this.root.clientWidth) return;
-    this.owned.set({ layout: this.layout() });
+    if (!this.run || !this.owned || !this.explorer || !this.root.clientWidth) return;
+    if (printing) this.unprinted ??= this.owned.state.window;
+    const window = printing ? whole(this.run) : this.unprinted;
+    if (!printing) this.unprinted = null;
+    this.owned.set({ layout: this.layout(), ...(window && { window }) });
     const { state } = this.owned;
     this.frame.dataset.layout = state.layout;
     this.explorer.draw(state, everything(state));

@@ -44,7 +44,7 @@ class Source {
     model.send({ kind: 'load' });
   }
 
-  private readonly take = (content: Content, buffers: readonly ArrayBufferView[] = []): void => {
+  private readonly take = (content: Content, buffers: readonly (ArrayBuffer | ArrayBufferView)[] = []): void => {
     if (content.kind === 'failed') this.feed.fail(content.text ?? 'The kernel could not send it.');
     if (content.request !== undefined)
       for (const values of this.asking) if (values.receive(content, buffers[0])) return;

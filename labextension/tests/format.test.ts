@@ -46,6 +46,7 @@ describe('sizes', () => {
   it('names the unit of a part and its whole once', () => {
     expect(format.bytesOf(4608, 196_608)).toBe('4.5 of 192 KiB');
     expect(format.bytesOf(0, 16_384)).toBe('0 of 16 KiB');
+    expect(format.bytesOf(960, 229_376)).toBe('960 B of 224 KiB');
   });
 
   it('gives rates in decimal units', () => {

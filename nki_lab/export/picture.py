@@ -44,7 +44,7 @@ class Line(NamedTuple):
 def lines(recording: Recording) -> list[Line]:
     """The rows of the picture from top to bottom: engines with work, then DMA."""
     cores = {lane.core for lane in recording.lanes}
-    found: dict[tuple[bool, int, str], tuple[str, list[int]]] = {}
+    times, found = digest(recording), dict[tuple[bool, int, str], tuple[str, list[int]]]()
     for lane in recording.lanes:
         kind = kind_of_lane(lane.name, lane.kind)
         name = KINDS["dma"] if kind == "dma" else KINDS.get(lane.name, lane.name)

@@ -86,7 +86,7 @@ def test_sums_are_worked_out_where_a_folder_has_none(tmp_path: Path) -> None:
     recording.save(tmp_path / "run")
     manifest = manifest_of(tmp_path / "run")
     manifest["version"] = [1, 0]
-    for name in ("lane_sums", "lane_sum_levels"):
+    for name in ("lane_sums", "lane_sum_levels", "triggers"):
         (tmp_path / "run" / manifest["tables"].pop(name)["file"]).unlink()
     (tmp_path / "run" / folder.MANIFEST).write_text(json.dumps(manifest))
     check_equal(recording, Recording.open(tmp_path / "run"))

@@ -27,7 +27,8 @@ const IDLE: Now = { look: 'idle', hue: NO_HUE, step: -1, what: 'nothing queued',
 
 export function createEngines(context: Context): View {
   const { run, store } = context;
-  const list = el('div', { class: 'nki-engine-rows', role: 'list' });
+  const cores = run.cores.length > 1 ? ' nki-engine-cores' : '';
+  const list = el('div', { class: `nki-engine-rows${cores}`, role: 'list' });
   const element = el(
     'section',
     { class: 'nki-engines nki-panel', role: 'region', 'aria-label': 'Engines now' },
@@ -87,7 +88,7 @@ function rowElement({ run, store }: Context, row: Row, now: Now, after: number):
     'div',
     { class: `nki-engine nki-engine-${now.look}`, role: 'listitem' },
     swatch(row.hue),
-    el('span', { class: 'nki-engine-name' }, row.name),
+    el('span', { class: 'nki-engine-name', title: row.name }, row.name),
     now.look === 'wait' && swatch(now.hue, 'hatch'),
     said,
     now.then !== '' && el('span', { class: 'nki-engine-then' }, now.then),

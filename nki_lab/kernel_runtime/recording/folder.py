@@ -34,7 +34,7 @@ from nki_lab.kernel_runtime.recording.stored import (
 MANIFEST: Final = "nki_lab.json"
 FORMAT: Final = "nki_lab recording"
 _MANIFEST_BYTES: Final = 1 << 26
-_WORKED_OUT: Final = {"lane_sums", "lane_sum_levels"}  # where a folder has none
+_WORKED_OUT: Final = {"lane_sums", "lane_sum_levels", "triggers"}  # where a folder has none
 _ATTEMPTS: Final = 20
 
 
