@@ -40,7 +40,11 @@ export function createEngines(context: Context): View {
     ),
     list,
   );
-  let rows = rowsOf(run);
+  const read = (): readonly Row[] => {
+    element.classList.toggle('nki-engines-cores', run.cores.length > 1);
+    return rowsOf(run);
+  };
+  let rows = read();
   const draw = (): void => {
     const { time } = store.state;
     replace(list, ...rows.map(row => rowElement(context, row, now(run, row, time), next(run, row, time))));
@@ -52,7 +56,7 @@ export function createEngines(context: Context): View {
       if (changes.has('time') || changes.has('step')) draw();
     },
     reload() {
-      rows = rowsOf(run);
+      rows = read();
       draw();
     },
     dispose: () => undefined,
