@@ -41,7 +41,10 @@ export function createEngines(context: Context): View {
     ),
     list,
   );
-  let rows = rowsOf(run);
+  const read = (): readonly Row[] => {
+    return rowsOf(run);
+  };
+  let rows = read();
   const draw = (): void => {
     const { time } = store.state;
     replace(list, ...rows.map(row => rowElement(context, row, now(run, row, time), next(run, row, time))));
@@ -53,7 +56,7 @@ export function createEngines(context: Context): View {
       if (changes.has('time') || changes.has('step')) draw();
     },
     reload() {
-      rows = rowsOf(run);
+      rows = read();
       draw();
     },
     dispose: () => undefined,

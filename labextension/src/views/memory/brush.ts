@@ -13,6 +13,8 @@ const TINT = { light: 0.4, dark: 0.36 };
 const PALE = { light: 0.17, dark: 0.17 };
 const RADIUS = 1.5;
 const NARROW = 8;
+/** Outlines of smaller boxes are fine lines, which leave room for what lies beside. */
+const SLIM = 7;
 /** Room between two lines of a label. */
 const LEADING = 13;
 /** From the corner of a box to its label. */
@@ -116,7 +118,9 @@ export function paintBeyond({ context, scene }: Brush, area: Area): void {
 /** Outlines of what is chosen, and of what the pointer's twin is. */
 export function paintOutline({ context, scene }: Brush, tile: Tile, area: Area): void {
   const { id } = tile.buffer;
-  if (scene.outlined.has(id)) {
+  if (scene.outlined.has(id) && Math.min(area.width, area.height) < SLIM) {
+    strokeRound(context, area, 1, 1.2, scene.palette.ink);
+  } else if (scene.outlined.has(id)) {
     strokeRound(context, area, 0.5, 1, scene.palette.bg);
     strokeRound(context, area, 1.9, 1.8, scene.palette.ink);
   } else if (scene.twins.has(id)) {

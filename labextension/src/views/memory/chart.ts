@@ -257,8 +257,8 @@ function paintChosen(brush: Brush, layer: Layer, frame: Frame): void {
     if (bar === undefined) continue;
     const chosen = scene.outlined.has(id);
     if (chosen) paintBar(brush, bar, scene.painter(bar.tile, bar.tile.end).label, capacity);
-    // Where dead time is not drawn, the outline ends with the life.
-    paintOutline(brush, bar.tile, chosen ? bar : { ...bar, width: Math.max(2, bar.end - bar.x) });
+    // Bytes that nobody took may be dead up to the end of the run: the outline ends with the life.
+    paintOutline(brush, bar.tile, { ...bar, width: Math.max(2, bar.end - bar.x) });
   }
   for (const early of layer.chart.early) paintEarly(brush, early.x, early.y, early.by);
   context.restore();

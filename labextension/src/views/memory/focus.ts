@@ -65,8 +65,10 @@ export function createFocus({ section, name, labelOf, select, zoom, speak }: Foc
     frame.getRootNode() instanceof Document ? document.activeElement === frame : frame.matches(':focus');
   const put = (stop: Stop | undefined): void => {
     current = stop;
-    const { x, y, width, height } = stop?.area ?? { x: 0, y: 0, width: 0, height: 0 };
-    Object.assign(frame.style, { left: `${x}px`, top: `${y}px`, width: `${width}px`, height: `${height}px` });
+    // Around no tile it is around the whole picture.
+    const { x, y, width, height } = stop?.area ?? { x: 0, y: 0, width: -1, height: -1 };
+    const size = (length: number): string => (length < 0 ? '100%' : `${length}px`);
+    Object.assign(frame.style, { left: `${x}px`, top: `${y}px`, width: size(width), height: size(height) });
     setAttribute(frame, 'aria-label', stop === undefined ? `${name}: no tiles now` : `${name}: ${labelOf(stop)}`);
   };
   const settle = (): void => {

@@ -26,7 +26,7 @@ export interface Flow {
 }
 
 const HEAD = 20;
-const NAME = 18;
+const NAME = 24;
 /** A line of text, and one of buttons. */
 const CAPTION = 14 + 24;
 const PAD = 12;
@@ -114,7 +114,7 @@ function columnsOf(
   hasOrigins: boolean,
   isTransfer: boolean,
 ): Readonly<Record<'origin' | 'input' | 'engine' | 'output', Column>> {
-  const shares = isTransfer ? [0, 0.42, 0.16, 0.42] : hasOrigins ? [0.26, 0.29, 0.18, 0.27] : [0, 0.38, 0.24, 0.38];
+  const shares = isTransfer ? [0, 0.42, 0.16, 0.42] : hasOrigins ? [0.25, 0.28, 0.18, 0.29] : [0, 0.38, 0.24, 0.38];
   const gap = 14;
   let x = PAD;
   const [origin, input, engine, output] = shares.map(share => {
@@ -122,7 +122,8 @@ function columnsOf(
     x += share * width + (share > 0 ? gap / 3 : 0);
     return column;
   });
-  return { origin, input, engine, output };
+  // Nothing follows on the right: names and shapes may take what is left of the panel.
+  return { origin, input, engine, output: { ...output, width: PAD + width - output.x } };
 }
 
 function placed(
@@ -150,6 +151,7 @@ function operandElement(
   { item, tile, column, top }: Placed,
   options: FlowOptions,
 ): HTMLElement {
+  const what = item.layout.known ? format.shape(item.buffer.shape) : 'shape not recorded';
   const shape = `${shapeText(item.buffer.shape, options.axes)}${options.axes && item.view.dtype ? ` ${item.view.dtype}` : ''}`;
   const about = captionOf(motion, item, run.capacity.psumBank);
   const idle = options.axes ? unused(item, run.capacity.partitions) : '';
@@ -173,7 +175,7 @@ function operandElement(
         },
         item.buffer.name,
       ),
-      el('span', { class: 'nki-quiet nki-ellipsis' }, item.layout.known ? shape : 'shape not recorded'),
+      el('span', { class: 'nki-quiet nki-ellipsis', title: what }, item.layout.known ? shape : what),
     ),
     tile.element,
     el('div', { class: 'nki-mo-caption nki-ellipsis', title: `${named(item)} ${pattern(item.view)}` }, text),
@@ -181,7 +183,6 @@ function operandElement(
       'div',
       { class: 'nki-mo-line nki-mo-links' },
       link(run, store, item.writer, 'Written by', 'previous', item.buffer.kind === 'input' ? 'input' : ''),
-      el('span', { class: 'nki-spacer' }),
       link(run, store, item.reader, 'Next read by', 'next', item.buffer.kind === 'output' ? 'output' : ''),
     ),
   );
@@ -214,13 +215,12 @@ function link(
   what: string,
   look: 'previous' | 'next',
   nowhere: string,
-): HTMLElement {
+): HTMLElement | null {
   const isKnown = step >= 0;
+  if (!isKnown && nowhere === '') return null;
   const isPrevious = look === 'previous';
   const name = isKnown && run.has(step) ? run.op(step).name : '';
-  const label = isKnown
-    ? `${what} #${format.ordinal(step)} ${name}`.trim()
-    : `${what}: ${nowhere || 'nothing that is known'}`;
+  const label = isKnown ? `${what} #${format.ordinal(step)} ${name}`.trim() : `${what}: ${nowhere}`;
   return el(
     'button',
     {

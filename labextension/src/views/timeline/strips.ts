@@ -101,9 +101,10 @@ export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritic
       if (counter !== 'rate' && isUsed(run, counter))
         add({ kind: 'counter', counter, core, top, height: SIZES.counter });
   }
-  if (counters.includes('rate') && run.lanes.some(lane => lane.kind === 'dma' && drawn(run, lane)))
-    add({ kind: 'counter', counter: 'rate', core: -1, top, height: SIZES.counter });
+  // Nearly all that DMA moves goes through HBM: one of the two rates is enough.
   if (state.layout !== 'narrow' && hasFlow(run, 'hbm', -1)) add(flowStrip('hbm', -1, top));
+  else if (counters.includes('rate') && run.lanes.some(lane => lane.kind === 'dma' && drawn(run, lane)))
+    add({ kind: 'counter', counter: 'rate', core: -1, top, height: SIZES.counter });
   return { strips, height: top };
 }
 
