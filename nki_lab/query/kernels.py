@@ -302,6 +302,7 @@ class _ModuleEvaluation:
         found = self._cache.recall(key, part.blocks, file, KernelEvaluation)
         if found is None or not request.library.holds(found.reads):
             budget = replace(request.budget, steps=sampling.STEPS)
+            known = self._cache.calls(("assumed", request.arch.target, request.options, budget))
             spent = 0
 
             def once(assumptions: Assumptions) -> Evaluation:
@@ -317,6 +318,7 @@ class _ModuleEvaluation:
                         dialect=dialect,
                         library=request.library,
                         assumptions=assumptions,
+                        known_calls=known,
                     )
                 spent += result.steps
                 return result

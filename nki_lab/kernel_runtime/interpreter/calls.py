@@ -262,7 +262,7 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
     if interpreter.on_handing is not None:
         interpreter.on_handing(args, kwargs, node, frame, True)
     if function.scope.generator or isinstance(function.node, ast.AsyncFunctionDef):
-        return interpreter.doubt([*args, *kwargs.values()])
+        return _not_entered(interpreter, args, kwargs)
     try:
         names = bind(function, args, kwargs)
     except TypeError as error:
@@ -271,7 +271,7 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
         if not frame.doubtful:
             text = f"calls are followed {frame.meter.budget.calls} deep"
             interpreter.record(budget_reached(text), node, frame)
-        return interpreter.doubt([*args, *kwargs.values()])
+        return _not_entered(interpreter, args, kwargs)
     memory = interpreter.memory
     recording = None if memory is None else memory.begin(function, names.values())
     if memory is not None and recording is not None:
@@ -289,7 +289,7 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
         run_body(inner, function)
         returned = True
     except FunctionExit:
-        return interpreter.doubt([*args, *kwargs.values()])
+        return _not_entered(interpreter, args, kwargs)
     finally:
         interpreter.depth -= 1
         interpreter.call_stack.pop()
@@ -299,6 +299,12 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
     if memory is not None and recording is not None:
         memory.end(recording, result)
     return result
+
+
+def _not_entered(interpreter: Interpreter, args: list[Value], kwargs: Names) -> Value:
+    """Return UNKNOWN for a call that was not evaluated to its end, which more than its arguments may have decided."""
+    interpreter.effects += 1
+    return interpreter.doubt([*args, *kwargs.values()])
 
 
 def run_body(frame: Frame, function: Function) -> None:

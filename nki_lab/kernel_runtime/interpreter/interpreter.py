@@ -52,9 +52,16 @@ _MOST_DOUBTED: Final = 10_000
 
 
 class Assumed(Protocol):
-    """The assumptions of a run about its arguments. `compared` is the last comparison: operator, operands, result."""
+    """The assumptions of a run about its arguments. `compared` is the last comparison: operator, operands, result.
+
+    `tests` are those that were decided. What a call decided (`decided_since`) can be decided again without it, in a
+    run that is as `settled` as its own.
+    """
+
+    settled: bool
 
     compared: tuple[type[ast.cmpop], Value, Value, Value] | None
+    tests: list[Any]
 
     def choose(self, test: ast.expr, answer: bool | None, *, local: bool) -> bool:
         """Return the way that a test goes; `answer` is its value, None where that is unknown.
@@ -66,6 +73,9 @@ class Assumed(Protocol):
     def refuse(self) -> None:
         """Enter that the function refuses what is assumed: its last comparison has the wrong result."""
         ...
+
+    def decided_since(self, number: int, compared: Any) -> Any: ...
+    def decide_again(self, decided: Any) -> bool: ...
 
 
 class Memory(Protocol):
@@ -403,18 +413,19 @@ class Interpreter:
 
     def omit_operation(self, node: ast.AST, frame: Frame) -> None:
         """Count an operation at `node` in a statement that is not evaluated."""
+        self.effects += 1
         self.omitted.add(_operation(node, frame))
 
     def fault(self, error: Exception, node: ast.AST, frame: Frame) -> Unknown:
         """Report an exception that an operation of the user's raised; its result is unknown from here on."""
+        if isinstance(error, Unobservable):
+            return UNKNOWN
         self.effects += 1
         match error:
             case NkiError():
                 found = error.diagnostics
             case TooLarge():
                 self.record(budget_reached(f"{error} is not built"), node, frame)
-                return UNKNOWN
-            case Unobservable():
                 return UNKNOWN
             case RecursionError() | MemoryError():
                 raise OverBudget("the nesting", node) from None
@@ -475,7 +486,6 @@ class Interpreter:
 
         Tensors count as written, containers as unknown.
         """
-        self.effects += 1
         stack = list(values)
         seen: set[int] = set()
         while stack and len(seen) < _MOST_DOUBTED:
@@ -485,6 +495,7 @@ class Interpreter:
             seen.add(id(value))
             match value:
                 case NkiTensor():
+                    self.effects += 1
                     self.tainted.add(value._buffer)
                 case list() | set() | tuple():
                     stack.extend(value)
@@ -505,6 +516,7 @@ class Interpreter:
                 case _:
                     pass
             if contents and isinstance(value, list | dict | set | Instance):
+                self.effects += 1
                 self.doubtful[id(value)] = value
         self.meter.spend(len(seen))
         return UNKNOWN

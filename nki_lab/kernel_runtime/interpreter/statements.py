@@ -265,6 +265,7 @@ def compile_skip(body: list[ast.stmt], scope: Scope, target: ast.expr | None = N
         if node is not None:
             frame.interpreter.report_unevaluated(reason, node, frame)
         bound, read, leaves, jumps = facts()
+        frame.interpreter.effects += 1
         if frame.function is not None:
             for call in called():
                 if _is_operation(frame, scope, call.func):
