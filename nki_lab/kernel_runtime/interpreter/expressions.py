@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     compiles,
     frame_at,
 )
+from nki_lab.kernel_runtime.interpreter.host_code import is_host_call
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
 from nki_lab.kernel_runtime.interpreter.operators import (
     BINARY,
@@ -420,6 +421,9 @@ def _attribute(node: ast.Attribute, scope: Scope) -> Expression:
     return lambda frame: get(frame, node, value(frame), name)
 
 
+_SIMPLE: Final = frozenset((int, float, bool, str, type(None), type(UNKNOWN)))
+
+
 @compiles(ast.Call)
 def _call(node: ast.Call, scope: Scope) -> Expression:
     values = compile_items(node.args, scope, node)
@@ -454,6 +458,10 @@ def _call(node: ast.Call, scope: Scope) -> Expression:
         frame.meter.spend(1)
         if method is not None and direct:
             return methods.call_method(frame, node, function, method.attr, args, kwargs)
+        if function is UNKNOWN and not frame.interpreter.host:
+            given = [value for value in (*args, *kwargs.values()) if type(value) not in _SIMPLE]
+            if given and is_host_call(frame, scope, node.func, given):
+                return UNKNOWN
         found = call(frame, node, function, args, kwargs)
         if type(found) is NkiTensor:
             frame.interpreter.note_tensor(node, frame, found)

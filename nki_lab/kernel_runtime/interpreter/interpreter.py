@@ -190,7 +190,8 @@ class Interpreter:
     `host` evaluates code that launches kernels: calls of kernels are handed to `on_launch` and not entered; calls of
     other functions, which may be given kernels, to `on_handing`, with whether the function is known. What is called
     while `assumed` is not zero may be meant to fail. `doubtful`
-    holds containers and objects that skipped code may have changed; `tainted` the buffers that it may have written.
+    holds containers and objects that skipped code may have changed, those `doubted_by_host` by code that reaches no
+    tensor; `tainted` the buffers that it may have written.
     `called` are the functions of the module, by qualified name, whose bodies were looked at, and `entered` those
     evaluated; `operations` the places of all NKI operations that were evaluated, `missed` of those that could not be,
     `omitted` of those in statements that were not evaluated;
@@ -225,6 +226,7 @@ class Interpreter:
         self.ranges: dict[tuple[int, int], LoopRange] = {}
         self.tensors: dict[tuple[int, int], NkiTensor] = {}
         self.doubtful: dict[int, Value] = {}
+        self.doubted_by_host: set[int] = set()
         self.tainted: set[Buffer] = set()
         self.entered: set[str] = set()
         self.called: set[str] = set()
@@ -465,7 +467,7 @@ class Interpreter:
         if found is not MISSING:
             return found
         if name in _BUILTINS and name not in frame.module.source.scope.names:
-            return _MODELLED.get(name, UNKNOWN)
+            return MODELLED.get(name, UNKNOWN)
         return self.undefined(name, node, frame)
 
     # -- skipped code ----------------------------------------------------------------------------------------------
@@ -506,8 +508,17 @@ class Interpreter:
                     pass
             if contents and isinstance(value, list | dict | set | Instance):
                 self.doubtful[id(value)] = value
+                self.doubted_by_host.discard(id(value))
         self.meter.spend(len(seen))
         return UNKNOWN
+
+    def doubt_contents(self, values: Iterable[Value]) -> None:
+        """Mark containers and objects that skipped code may have changed, which reaches no tensor."""
+        self.effects += 1
+        for value in values:
+            if isinstance(value, list | dict | set | Instance) and id(value) not in self.doubtful:
+                self.doubtful[id(value)] = value
+                self.doubted_by_host.add(id(value))
 
     def holds_unknown(self, *values: Value) -> bool:
         """Return whether one of `values` is unknown, or has an unknown part."""
@@ -540,7 +551,7 @@ EXCEPTIONS: Final[Names] = {
 }
 """Python's exceptions by their names."""
 # Builtins with a meaning here. The others exist, and give unknown results: they reach outside, or no kernel needs them.
-_MODELLED: Final[Names] = EXCEPTIONS | {
+MODELLED: Final[Names] = EXCEPTIONS | {
     value.__name__: value
     for value in (
         abs, all, any, bin, bool, callable, chr, classmethod, dict, divmod, enumerate, filter, float, format, frozenset,

@@ -25,6 +25,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     names_of,
 )
 from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
+from nki_lab.kernel_runtime.interpreter.host_code import is_host_code
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
 from nki_lab.kernel_runtime.interpreter.operators import binary
 from nki_lab.kernel_runtime.interpreter.targets import compile_removals, compile_target, load_item, store_item
@@ -245,11 +246,12 @@ class Skip(Protocol):
     def __call__(self, frame: Frame, node: ast.AST | None = None, reason: str = "") -> Signal: ...
 
 
-def compile_skip(body: list[ast.stmt], scope: Scope, target: ast.expr | None = None) -> Skip:
-    """Return the function that skips `body`.
+def compile_skip(body: list[ast.stmt], scope: Scope, target: ast.expr | None = None, *, of_loop: bool = False) -> Skip:
+    """Return the function that skips `body`, with `of_loop` that of a loop.
 
-    Names it binds are unknown afterwards, objects it mentions are in doubt. A `break` or `continue` in it of a loop
-    around it gives "lost"; a `return` leaves the frame doubtful.
+    Names it binds are unknown afterwards, objects it mentions are in doubt; of code that reaches no tensor, only those
+    that it may change, and nothing is reported. A `break` or `continue` in it of a loop around it gives "lost"; a
+    `return` leaves the frame doubtful.
     """
     parts: list[ast.AST] = [*body] if target is None else [*body, target]
 
@@ -262,21 +264,22 @@ def compile_skip(body: list[ast.stmt], scope: Scope, target: ast.expr | None = N
         return [node for item in parts for node in ast.walk(item) if isinstance(node, ast.Call)]
 
     def run(frame: Frame, node: ast.AST | None = None, reason: str = "") -> Signal:
-        if node is not None:
-            frame.interpreter.report_unevaluated(reason, node, frame)
-        bound, read, leaves, jumps = facts()
-        if frame.function is not None:
-            for call in called():
-                if _is_operation(frame, scope, call.func):
-                    frame.interpreter.omit_operation(call, frame)
-        frame.interpreter.doubt(
-            [found for name in read if (found := names_of(frame, scope, name).get(name, MISSING)) is not MISSING]
-        )
+        interpreter, (bound, read, leaves, jumps) = frame.interpreter, facts()
+        operations = [call for call in called() if _is_operation(frame, scope, call.func)]
+        left = leaves or (jumps and not of_loop)
+        if operations or interpreter.host or not is_host_code(frame, scope, body, target, leaves=left):
+            if node is not None:
+                interpreter.report_unevaluated(reason, node, frame)
+            for call in operations if frame.function is not None else ():
+                interpreter.omit_operation(call, frame)
+            interpreter.doubt(
+                [found for name in read if (found := names_of(frame, scope, name).get(name, MISSING)) is not MISSING]
+            )
         for name in bound:
             names = names_of(frame, scope, name)
             names[name] = UNKNOWN
             if names is frame.module.globals and frame.function is not None:
-                frame.interpreter.shared_changed()
+                interpreter.shared_changed()
         if leaves:
             frame.doubtful = True
         return LOST if jumps and target is None else None
