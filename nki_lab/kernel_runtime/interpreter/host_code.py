@@ -383,6 +383,8 @@ class _Look:
 
     def _statement(self, place: _Place, node: ast.AST) -> None:
         match node:
+            case ast.Expr(value=ast.Tuple()):
+                raise _ReachingError  # stands for a line that could not be parsed
             case ast.Expr(value=value):
                 self.kind(place, value)
             case ast.Assign(targets=targets, value=value):

@@ -120,6 +120,7 @@ MAY_REACH = [
     "kept = {'a': other}\nif LEVEL:\n    y = kept['a']\nnisa.memset(y, value=1.0)",
     "kept = [other]\nfor key in os.environ:\n    for t in kept:\n        write(t)",
     "def inner():\n    nisa.memset(other, value=1.0)\nif LEVEL:\n    inner()",
+    "if LEVEL:\n    other, tile",  # as a line that could not be parsed is read
     "alias = write\nif LEVEL:\n    alias(other)",
     "if LEVEL:\n    call = lambda: write(other)\n    call()",
     "box = Box(other)\nif LEVEL:\n    box.write()",
