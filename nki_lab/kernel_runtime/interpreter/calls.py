@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Final, TypeVar
 
@@ -195,6 +195,8 @@ def call_native(frame: Frame, node: ast.AST, known: Native, args: list[Value], k
     for value in values:
         if value is UNKNOWN:
             if known.shallow:
+                if args and args[0] is UNKNOWN:  # it may call that with the others
+                    frame.interpreter.doubt(values, contents=False)
                 return UNKNOWN
         elif (doubtful and id(value) in doubtful) or (not known.own and type(value) in CALLERS):
             return UNKNOWN
@@ -212,6 +214,8 @@ def call_nki(frame: Frame, node: ast.AST, function: Callable[..., Value], args: 
     if not plain:
         if interpreter.holds_unknown(*values) or any(interpreter.is_doubtful(value) for value in values):
             interpreter.miss_operation(node, frame)
+            if any(value is UNKNOWN for value in _written(function, args, kwargs)):
+                interpreter.doubt_buffers()
             return interpreter.doubt(values, contents=False)
         if any(type(value) in _CODE for value in values):
             args = [_callback(frame, node, value) for value in args]
@@ -228,6 +232,24 @@ def call_nki(frame: Frame, node: ast.AST, function: Callable[..., Value], args: 
         interpreter.doubt(values, contents=False)
         misused = call_errors.of_call(error, function)
         return frame.fault(error if misused is None else error_of(misused), node)
+
+
+def _written(function: Callable[..., Value], args: list[Value], kwargs: Names) -> Iterator[Value]:
+    """Yield the arguments that a function of this package writes."""
+    for number, name in _outputs(function):
+        yield args[number] if number < len(args) else kwargs.get(name)
+
+
+@cache
+def _outputs(function: Callable[..., Value]) -> tuple[tuple[int, str], ...]:
+    """Return the parameters that a function writes, with their places: outputs of its instruction, or of a store."""
+    instruction = getattr(function, "nki_instruction", None)
+    operands = {"dst"}
+    if instruction is not None:
+        operands = {name for name, operand in instruction.operands.items() if operand.role == "out"}
+    return tuple(
+        (number, name) for number, name in enumerate(inspect.signature(function).parameters) if name in operands
+    )
 
 
 def _callback(frame: Frame, node: ast.AST, value: Value) -> Value:

@@ -228,6 +228,7 @@ class Interpreter:
         self.doubtful: dict[int, Value] = {}
         self.doubted_by_host: set[int] = set()
         self.tainted: set[Buffer] = set()
+        self._doubted_buffers = 0
         self.entered: set[str] = set()
         self.called: set[str] = set()
         self.assumptions: Assumed | None = None
@@ -519,6 +520,12 @@ class Interpreter:
             if isinstance(value, list | dict | set | Instance) and id(value) not in self.doubtful:
                 self.doubtful[id(value)] = value
                 self.doubted_by_host.add(id(value))
+
+    def doubt_buffers(self) -> None:
+        """Count all tensors as written that there are: something wrote to one of them, it is not known which."""
+        if self.builder is not None:
+            self.tainted.update(self.builder.program.buffers[self._doubted_buffers :])
+            self._doubted_buffers = len(self.builder.program.buffers)
 
     def holds_unknown(self, *values: Value) -> bool:
         """Return whether one of `values` is unknown, or has an unknown part."""

@@ -21,7 +21,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
 from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
 from nki_lab.kernel_runtime.interpreter.operators import iterated, truth
-from nki_lab.kernel_runtime.interpreter.statements import compile_skip
+from nki_lab.kernel_runtime.interpreter.skipped import compile_skip
 from nki_lab.kernel_runtime.interpreter.targets import compile_target
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN
 from nki_lab.kernel_runtime.issue.iterations import is_plain, way_out
