@@ -48,11 +48,7 @@ def compile_condition(test: ast.expr, owner: ast.AST, scope: Scope) -> Expressio
     """Return the function that decides a test: True, False or UNKNOWN; `owner` is the node that jumps on it."""
     match test:
         case ast.BoolOp(op=op, values=values):
-            parts, place, lost = (
-                [],
-                owner,
-                [compile_lost(values[number:], scope) for number in range(1, len(values) + 1)],
-            )
+            parts, place, lost = [], owner, compile_lost(values, scope)
             for value in values:
                 parts.append(compile_condition(value, place, scope))
                 place = after(value, place)
