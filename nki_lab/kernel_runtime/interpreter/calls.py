@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Hashable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache, partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Final, TypeVar
@@ -223,6 +224,10 @@ def call_nki(frame: Frame, node: ast.AST, function: Callable[..., Value], args: 
     frame.meter.node = node
     interpreter.pin(node, frame)
     interpreter.note_operation(node, frame)
+    refused = interpreter.refused.get(node) if interpreter.assumptions is not None else None
+    if refused and _outline(values) in refused:
+        interpreter.effects += 1
+        return interpreter.doubt(values, contents=False)
     try:
         if not plain:
             for value in values:
@@ -230,8 +235,27 @@ def call_nki(frame: Frame, node: ast.AST, function: Callable[..., Value], args: 
         return frame.located(function(*args, **kwargs), node)
     except Exception as error:  # noqa: BLE001 - reported at the call
         interpreter.doubt(values, contents=False)
+        if interpreter.assumptions is not None and (outline := _outline(values)) is not None:
+            interpreter.refused.setdefault(node, set()).add(outline)
         misused = call_errors.of_call(error, function)
         return frame.fault(error if misused is None else error_of(misused), node)
+
+
+def _outline(values: list[Value]) -> tuple[Hashable, ...] | None:
+    """Return what most faults of a call depend on, its places in memory not among it; None for other arguments.
+
+    A loop over assumed sizes finds a fault of a call in each iteration: the first one tells it.
+    """
+    parts: list[Hashable] = []
+    for value in values:
+        kind = type(value)
+        if kind is NkiTensor:
+            parts.append((value._shape, value._strides, value._dtype, value._buffer.space))
+        elif kind in _PLAIN or isinstance(value, Enum):
+            parts.append((kind, value))
+        elif not callable(value):
+            return None
+    return tuple(parts)
 
 
 def _written(function: Callable[..., Value], args: list[Value], kwargs: Names) -> Iterator[Value]:

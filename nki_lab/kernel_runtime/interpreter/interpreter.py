@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
@@ -197,7 +197,7 @@ class Interpreter:
     `omitted` of those in statements that were not evaluated;
     `origins` has by file and line everything that other modules recorded, with the call in this one that led there.
     `run` runs the statements of a module. `assumptions` decide unknown tests; without them, what depends
-    on an unknown one is skipped.
+    on an unknown one is skipped; with them, `refused` has the arguments for which calls failed.
     """
 
     def __init__(
@@ -229,6 +229,7 @@ class Interpreter:
         self.doubted_by_host: set[int] = set()
         self.tainted: set[Buffer] = set()
         self._doubted_buffers = 0
+        self.refused: dict[ast.AST, set[Hashable]] = {}
         self.entered: set[str] = set()
         self.called: set[str] = set()
         self.assumptions: Assumed | None = None
