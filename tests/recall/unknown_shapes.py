@@ -115,10 +115,10 @@ def judge(number: int, draws: int, search: int) -> Judged:
     for item in judged.certain:
         if any(outcome.confirms(item) for outcome in outcomes):
             continue
-        if any(item.line in outcome.lines for outcome in outcomes):
+        if any(_same(item, found) for values in calls for found in _checked(file, kernel, values)):
+            judged.behind += 1  # a run ends at one fault, which may come later than the allocation of a tensor
+        elif any(item.line in outcome.lines for outcome in outcomes):
             judged.unconfirmed.append(f"{item.code} {item.line}: {item.message}")
-        elif any(_same(item, found) for values in calls for found in _checked(file, kernel, values)):
-            judged.behind += 1
         else:
             judged.unexecuted += 1
     return judged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
@@ -200,13 +200,14 @@ class Interpreter:
     `host` evaluates code that launches kernels: calls of kernels are handed to `on_launch` and not entered; calls of
     other functions, which may be given kernels, to `on_handing`, with whether the function is known. What is called
     while `assumed` is not zero may be meant to fail. `doubtful`
-    holds containers and objects that skipped code may have changed; `tainted` the buffers that it may have written.
+    holds containers and objects that skipped code may have changed, those `doubted_by_host` by code that reaches no
+    tensor; `tainted` the buffers that it may have written.
     `called` are the functions of the module, by qualified name, whose bodies were looked at, and `entered` those
     evaluated; `operations` the places of all NKI operations that were evaluated, `missed` of those that could not be,
     `omitted` of those in statements that were not evaluated;
     `origins` has by file and line everything that other modules recorded, with the call in this one that led there.
     `run` runs the statements of a module. `assumptions` decide unknown tests; without them, what depends
-    on an unknown one is skipped.
+    on an unknown one is skipped; with them, `refused` has the arguments for which calls failed.
     """
 
     def __init__(
@@ -235,7 +236,10 @@ class Interpreter:
         self.ranges: dict[tuple[int, int], LoopRange] = {}
         self.tensors: dict[tuple[int, int], NkiTensor] = {}
         self.doubtful: dict[int, Value] = {}
+        self.doubted_by_host: set[int] = set()
         self.tainted: set[Buffer] = set()
+        self._doubted_buffers = 0
+        self.refused: dict[ast.AST, set[Hashable]] = {}
         self.entered: set[str] = set()
         self.called: set[str] = set()
         self.assumptions: Assumed | None = None
@@ -476,7 +480,7 @@ class Interpreter:
         if found is not MISSING:
             return found
         if name in _BUILTINS and name not in frame.module.source.scope.names:
-            return _MODELLED.get(name, UNKNOWN)
+            return MODELLED.get(name, UNKNOWN)
         return self.undefined(name, node, frame)
 
     # -- skipped code ----------------------------------------------------------------------------------------------
@@ -518,8 +522,24 @@ class Interpreter:
             if contents and isinstance(value, list | dict | set | Instance):
                 self.effects += 1
                 self.doubtful[id(value)] = value
+                self.doubted_by_host.discard(id(value))
         self.meter.spend(len(seen))
         return UNKNOWN
+
+    def doubt_contents(self, values: Iterable[Value]) -> None:
+        """Mark containers and objects that skipped code may have changed, which reaches no tensor."""
+        self.effects += 1
+        for value in values:
+            if isinstance(value, list | dict | set | Instance) and id(value) not in self.doubtful:
+                self.doubtful[id(value)] = value
+                self.doubted_by_host.add(id(value))
+
+    def doubt_buffers(self) -> None:
+        """Count all tensors as written that there are: something wrote to one of them, it is not known which."""
+        self.effects += 1
+        if self.builder is not None:
+            self.tainted.update(self.builder.program.buffers[self._doubted_buffers :])
+            self._doubted_buffers = len(self.builder.program.buffers)
 
     def holds_unknown(self, *values: Value) -> bool:
         """Return whether one of `values` is unknown, or has an unknown part."""
@@ -552,7 +572,7 @@ EXCEPTIONS: Final[Names] = {
 }
 """Python's exceptions by their names."""
 # Builtins with a meaning here. The others exist, and give unknown results: they reach outside, or no kernel needs them.
-_MODELLED: Final[Names] = EXCEPTIONS | {
+MODELLED: Final[Names] = EXCEPTIONS | {
     value.__name__: value
     for value in (
         abs, all, any, bin, bool, callable, chr, classmethod, dict, divmod, enumerate, filter, float, format, frozenset,
