@@ -129,7 +129,7 @@ class EvaluationCache:
         """Return the known calls of the evaluations that `key` tells apart from others."""
         self._calls.setdefault(key, KnownCalls())
         self._calls.move_to_end(key)
-        while len(self._calls) > 2:
+        while len(self._calls) > 4:
             self._calls.popitem(last=False)
         return self._calls[key]
 

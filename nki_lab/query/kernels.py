@@ -301,11 +301,12 @@ class _ModuleEvaluation:
             return
         found = self._cache.recall(key, part.blocks, file, KernelEvaluation)
         if found is None or not request.library.holds(found.reads):
-            budget = replace(request.budget, steps=sampling.STEPS)
+            known = self._cache.calls(("assumed", request.arch.target, request.options))
             spent = 0
 
             def once(assumptions: Assumptions) -> Evaluation:
                 nonlocal spent
+                budget = replace(request.budget, steps=sampling.steps_of(assumptions))
                 with part.module.shown():
                     result = evaluate(
                         part.module,
@@ -317,6 +318,7 @@ class _ModuleEvaluation:
                         dialect=dialect,
                         library=request.library,
                         assumptions=assumptions,
+                        known_calls=known,
                     )
                 spent += result.steps
                 return result

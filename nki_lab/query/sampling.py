@@ -17,7 +17,9 @@ from nki_lab.query.fitting import UNUSUAL, Evaluate, Run, fitted
 from nki_lab.query.reach import Operation
 
 STEPS: Final = 50_000
-"""Steps of one run."""
+"""Steps of a run with the values of a variant."""
+_FITTING_STEPS: Final = 8_000
+"""Steps of a run whose values are drawn, of which a function takes many; large ones only walk loops for longer."""
 
 OF_TARGETS: Final = frozenset({"NKI209", "NKI221"})
 """Findings about another target than a function is meant for."""
@@ -28,6 +30,11 @@ _DEPENDING: Final = OF_TARGETS | _OF_RANKS
 
 _RELATED: Final = frozenset({"NKI203", "NKI303"})
 """Findings about two sizes that may depend on one assumption in such a way that they differ for all of its values."""
+
+
+def steps_of(assumptions: Assumptions) -> int:
+    """Return the steps that a run may take."""
+    return STEPS if assumptions.draw is None else _FITTING_STEPS
 
 
 def runs(evaluate: Evaluate) -> list[Run]:

@@ -38,7 +38,9 @@ _REGIONS: Final = {"sbuf": MemoryRegion.sbuf, "psum": MemoryRegion.psum, "hbm": 
 _KNOWN: Final = 4096
 """Texts and uses of nodes that are kept."""
 _DEPTH: Final = 4
-"""Objects inside of objects that are made."""
+"""Objects inside of objects that are made, and tuples inside of tuples that are remembered."""
+_WIDTH: Final = 64
+"""Tests of a call, and parts of a compared tuple, that are remembered."""
 
 
 class Demand(NamedTuple):
@@ -80,6 +82,27 @@ _OPPOSITE: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
 }
 
 
+Comparison = tuple[type[ast.cmpop], Value, Value, Value]
+"""A comparison that was evaluated: its operator, its operands, its result."""
+
+
+class DecidedTest(NamedTuple):
+    """A test that was decided: its answer, None where that is unknown, and the way that it went."""
+
+    test: ast.expr
+    text: str
+    answer: bool | None
+    way: bool
+    local: bool
+
+
+class Decided(NamedTuple):
+    """The part of a call in the decisions of a run: its tests, and its last comparison."""
+
+    tests: tuple[DecidedTest, ...] = ()
+    compared: Comparison | None = None
+
+
 @dataclass(slots=True)
 class Assumptions:
     """The values of one run.
@@ -89,7 +112,7 @@ class Assumptions:
     all runs went, those of even and of odd variants apart: a test of local values goes the way that none of these
     went, whatever its value is, so that both see every branch. Equal tests of unknown values go one way in a run.
     `ways` are those of the tests that may depend on what is assumed, by text, `answers` those that are given. In a
-    `settled` run no test is turned.
+    `settled` run no test is turned. `tests` are all that were decided.
 
     `is_open` says that the memory of some tensor is assumed, by the variant: the likely one in even ones, another
     in 1 and 5. `draw` makes the value of a symbol, given whether that is a number. Where the function refuses what
@@ -108,7 +131,8 @@ class Assumptions:
     demands: list[Demand] = field(default_factory=list)
     refused: int = 0
     is_open: bool = False
-    compared: tuple[type[ast.cmpop], Value, Value, Value] | None = None
+    compared: Comparison | None = None
+    tests: list[DecidedTest] = field(default_factory=list)
 
     def but(self, test: str) -> Assumptions:
         """Return the assumptions of the same run in which one test goes the other way."""
@@ -133,19 +157,86 @@ class Assumptions:
     def choose(self, test: ast.expr, answer: bool | None, *, local: bool) -> bool:
         """Return the way that a test goes; `answer` is its value, None where that is unknown."""
         text = _text(test)
-        way = self.answers.get(text)
-        if way is None:
-            odd = self.variant % 2 == 1
-            way = not odd if answer is None else answer
-            taken = self.taken.setdefault(test, set())
-            if not self.settled and (way, odd) in taken and (not way, odd) not in taken:
-                way = way if answer is not None and not local else not way
-            if answer is None or way is not answer:
-                self.answers[text] = way
-            taken.add((way, odd))
+        way = self._way(test, text, answer, self.answers, self.taken, local=local)
         if answer is None or local:
             self.ways.setdefault(text, way)
+        self.tests.append(DecidedTest(test, text, answer, way, local))
         return way
+
+    def _way(
+        self,
+        test: ast.expr,
+        text: str,
+        answer: bool | None,
+        answers: dict[str, bool],
+        taken: dict[ast.expr, set[tuple[bool, bool]]],
+        *,
+        local: bool,
+    ) -> bool:
+        """Return the way of a test, and enter it into `answers` and `taken`."""
+        way = answers.get(text)
+        if way is not None:
+            return way
+        odd = self.variant % 2 == 1
+        way = not odd if answer is None else answer
+        ways = taken.setdefault(test, set())
+        if not self.settled and (way, odd) in ways and (not way, odd) not in ways:
+            way = way if answer is not None and not local else not way
+        if answer is None or way is not answer:
+            answers[text] = way
+        ways.add((way, odd))
+        return way
+
+    def decided_since(self, number: int, compared: Comparison | None) -> Decided | None:
+        """Return what was decided from a test on, by its number; None where that cannot be decided again.
+
+        `compared` was the last comparison before it.
+        """
+        tests = tuple(self.tests[number:])
+        if self.settled:
+            tests = tuple(dict.fromkeys(tests))  # an answer that was taken once is taken again
+        if len(tests) > _WIDTH:
+            return None
+        if self.compared is None or self.compared is compared:
+            return Decided(tests)
+        kind, left, right, result = self.compared
+        if _may_change(left) or _may_change(right):
+            return None
+        return Decided(tests, (kind, _numbers(left), _numbers(right), result is not False))
+
+    def decide_again(self, decided: Decided) -> bool:
+        """Decide the same once more; False, and nothing, where a test goes another way by now."""
+        if decided.tests:
+            texts = {item.text for item in decided.tests}
+            answers = {text: self.answers[text] for text in texts if text in self.answers}
+            taken = {item.test: set(self.taken.get(item.test, ())) for item in decided.tests}
+            for test, text, answer, way, local in decided.tests:
+                if self._way(test, text, answer, answers, taken, local=local) is not way:
+                    return False
+            self.answers |= answers
+            self.taken |= taken
+            self.tests += decided.tests
+            for _, text, answer, way, local in decided.tests:
+                if answer is None or local:
+                    self.ways.setdefault(text, way)
+        if decided.compared is not None:
+            kind, left, right, result = decided.compared
+            self.compared = (kind, left, right, result)  # another object: a comparison was made
+        return True
+
+
+def _may_change(value: Value, depth: int = 0) -> bool:
+    """Return whether a compared value is one whose numbers may be others later, or a large one."""
+    if isinstance(value, tuple):
+        return depth == _DEPTH or len(value) > _WIDTH or any(_may_change(item, depth + 1) for item in value)
+    return isinstance(value, list)
+
+
+def _numbers(value: Value) -> Value:
+    """Return a compared value as far as a demand depends on it."""
+    if isinstance(value, tuple):
+        return tuple(map(_numbers, value))
+    return value if type(value) is int else None
 
 
 _text = lru_cache(_KNOWN)(ast.unparse)

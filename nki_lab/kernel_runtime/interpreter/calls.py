@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Hashable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from enum import Enum
+from functools import cache, partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Final, TypeVar
 
@@ -195,6 +196,8 @@ def call_native(frame: Frame, node: ast.AST, known: Native, args: list[Value], k
     for value in values:
         if value is UNKNOWN:
             if known.shallow:
+                if args and args[0] is UNKNOWN:  # it may call that with the others
+                    frame.interpreter.doubt(values, contents=False)
                 return UNKNOWN
         elif (doubtful and id(value) in doubtful) or (not known.own and type(value) in CALLERS):
             return UNKNOWN
@@ -212,6 +215,8 @@ def call_nki(frame: Frame, node: ast.AST, function: Callable[..., Value], args: 
     if not plain:
         if interpreter.holds_unknown(*values) or any(interpreter.is_doubtful(value) for value in values):
             interpreter.miss_operation(node, frame)
+            if any(value is UNKNOWN for value in _written(function, args, kwargs)):
+                interpreter.doubt_buffers()
             return interpreter.doubt(values, contents=False)
         if any(type(value) in _CODE for value in values):
             args = [_callback(frame, node, value) for value in args]
@@ -219,6 +224,10 @@ def call_nki(frame: Frame, node: ast.AST, function: Callable[..., Value], args: 
     frame.meter.node = node
     interpreter.pin(node, frame)
     interpreter.note_operation(node, frame)
+    refused = interpreter.refused.get(node) if interpreter.assumptions is not None else None
+    if refused and _outline(values) in refused:
+        interpreter.effects += 1
+        return interpreter.doubt(values, contents=False)
     try:
         if not plain:
             for value in values:
@@ -226,8 +235,45 @@ def call_nki(frame: Frame, node: ast.AST, function: Callable[..., Value], args: 
         return frame.located(function(*args, **kwargs), node)
     except Exception as error:  # noqa: BLE001 - reported at the call
         interpreter.doubt(values, contents=False)
+        if interpreter.assumptions is not None and (outline := _outline(values)) is not None:
+            interpreter.refused.setdefault(node, set()).add(outline)
         misused = call_errors.of_call(error, function)
         return frame.fault(error if misused is None else error_of(misused), node)
+
+
+def _outline(values: list[Value]) -> tuple[Hashable, ...] | None:
+    """Return what most faults of a call depend on, its places in memory not among it; None for other arguments.
+
+    A loop over assumed sizes finds a fault of a call in each iteration: the first one tells it.
+    """
+    parts: list[Hashable] = []
+    for value in values:
+        kind = type(value)
+        if kind is NkiTensor:
+            parts.append((value._shape, value._strides, value._dtype, value._buffer.space))
+        elif kind in _PLAIN or isinstance(value, Enum):
+            parts.append((kind, value))
+        elif not callable(value):
+            return None
+    return tuple(parts)
+
+
+def _written(function: Callable[..., Value], args: list[Value], kwargs: Names) -> Iterator[Value]:
+    """Yield the arguments that a function of this package writes."""
+    for number, name in _outputs(function):
+        yield args[number] if number < len(args) else kwargs.get(name)
+
+
+@cache
+def _outputs(function: Callable[..., Value]) -> tuple[tuple[int, str], ...]:
+    """Return the parameters that a function writes, with their places: outputs of its instruction, or of a store."""
+    instruction = getattr(function, "nki_instruction", None)
+    operands = {"dst"}
+    if instruction is not None:
+        operands = {name for name, operand in instruction.operands.items() if operand.role == "out"}
+    return tuple(
+        (number, name) for number, name in enumerate(inspect.signature(function).parameters) if name in operands
+    )
 
 
 def _callback(frame: Frame, node: ast.AST, value: Value) -> Value:
@@ -262,7 +308,7 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
     if interpreter.on_handing is not None:
         interpreter.on_handing(args, kwargs, node, frame, True)
     if function.scope.generator or isinstance(function.node, ast.AsyncFunctionDef):
-        return interpreter.doubt([*args, *kwargs.values()])
+        return _not_entered(interpreter, args, kwargs)
     try:
         names = bind(function, args, kwargs)
     except TypeError as error:
@@ -271,7 +317,7 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
         if not frame.doubtful:
             text = f"calls are followed {frame.meter.budget.calls} deep"
             interpreter.record(budget_reached(text), node, frame)
-        return interpreter.doubt([*args, *kwargs.values()])
+        return _not_entered(interpreter, args, kwargs)
     memory = interpreter.memory
     recording = None if memory is None else memory.begin(function, names.values())
     if memory is not None and recording is not None:
@@ -289,7 +335,7 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
         run_body(inner, function)
         returned = True
     except FunctionExit:
-        return interpreter.doubt([*args, *kwargs.values()])
+        return _not_entered(interpreter, args, kwargs)
     finally:
         interpreter.depth -= 1
         interpreter.call_stack.pop()
@@ -299,6 +345,12 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
     if memory is not None and recording is not None:
         memory.end(recording, result)
     return result
+
+
+def _not_entered(interpreter: Interpreter, args: list[Value], kwargs: Names) -> Value:
+    """Return UNKNOWN for a call that was not evaluated to its end, which more than its arguments may have decided."""
+    interpreter.effects += 1
+    return interpreter.doubt([*args, *kwargs.values()])
 
 
 def run_body(frame: Frame, function: Function) -> None:

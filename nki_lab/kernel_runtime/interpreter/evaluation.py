@@ -154,7 +154,8 @@ def evaluate(
     Executes and imports nothing of the module's; `library` has the modules that it takes functions from, without one
     those are unknown. With `assumptions`, they take the place of `arguments`. An `inner` function is called as by a
     kernel: it may take and return tensors on the chip. Calls among `known_calls`, of evaluations for the same target
-    and options, are not evaluated again. Does not raise for anything the module contains.
+    and options, are not evaluated again; evaluations with assumptions have known calls of their own. Does not raise for
+    anything the module contains.
     """
     interpreter = assemble(module, budget or Budget(), library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
@@ -169,7 +170,7 @@ def evaluate(
             run_module(interpreter)
             if assumptions is not None:  # the module itself assumes nothing
                 interpreter.assumptions = assumptions
-            elif known_calls is not None and dialect == "current":
+            if known_calls is not None and dialect == "current":
                 interpreter.memory = CallMemory(known_calls, interpreter)
             function = interpreter.main.globals.get(function_name, UNKNOWN)
             function = function.function if isinstance(function, Launch) else function

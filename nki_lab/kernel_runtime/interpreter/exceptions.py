@@ -37,6 +37,7 @@ def _assert(node: ast.Assert, scope: Scope) -> Statement:
         if test(frame) is not False:
             return None
         if (assumptions := frame.interpreter.assumptions) is not None:
+            frame.interpreter.effects += 1
             assumptions.refuse()
             return None  # an assert about what is assumed holds
         text = message(frame)
@@ -77,6 +78,7 @@ def _raise(node: ast.Raise, scope: Scope) -> Statement:
     def run(frame: Frame) -> Signal:
         made = value(frame)
         if (assumptions := frame.interpreter.assumptions) is not None:
+            frame.interpreter.effects += 1
             assumptions.refuse()
             return None
         if isinstance(made, type) and issubclass(made, BaseException):

@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     compiles,
     frame_at,
 )
+from nki_lab.kernel_runtime.interpreter.host_code import is_host_call
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
 from nki_lab.kernel_runtime.interpreter.operators import (
     BINARY,
@@ -34,6 +35,7 @@ from nki_lab.kernel_runtime.interpreter.operators import (
     truth,
     unwrapped,
 )
+from nki_lab.kernel_runtime.interpreter.skipped import Lost, compile_lost
 from nki_lab.kernel_runtime.interpreter.targets import compile_target, load_item
 from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, EnumMember, Instance, Names, Value, has_unknown
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
@@ -46,16 +48,18 @@ def compile_condition(test: ast.expr, owner: ast.AST, scope: Scope) -> Expressio
     """Return the function that decides a test: True, False or UNKNOWN; `owner` is the node that jumps on it."""
     match test:
         case ast.BoolOp(op=op, values=values):
-            parts, place = [], owner
+            parts, place, lost = [], owner, compile_lost(values, scope)
             for value in values:
                 parts.append(compile_condition(value, place, scope))
                 place = after(value, place)
             stop = isinstance(op, ast.Or)
 
             def several(frame: Frame) -> Value:
-                for part in parts:
+                for number, part in enumerate(parts):
                     answer = part(frame)
-                    if answer is UNKNOWN or answer is stop:
+                    if answer is UNKNOWN:
+                        return lost(frame, number + 1)
+                    if answer is stop:
                         return answer
                 return not stop
 
@@ -64,8 +68,8 @@ def compile_condition(test: ast.expr, owner: ast.AST, scope: Scope) -> Expressio
             return _inverted(compile_condition(operand, owner, scope))
         case ast.IfExp(test=first, body=body, orelse=orelse):
             place = after(first, owner)
-            taken = compile_condition(body, place, scope)
-            return _choice(first, owner, scope, taken, compile_condition(orelse, after(body, place), scope))
+            taken, other = compile_condition(body, place, scope), compile_condition(orelse, after(body, place), scope)
+            return _choice(first, owner, scope, taken, other, compile_lost([body, orelse], scope))
         case ast.Compare():
             compare = compile_expression(test, scope)
             return lambda frame: decide(frame, test, compare(frame))
@@ -84,13 +88,15 @@ def _inverted(test: Expression) -> Expression:
     return run
 
 
-def _choice(test: ast.expr, owner: ast.AST, scope: Scope, taken: Expression, other: Expression) -> Expression:
-    """Return the function that evaluates one of two parts by a test."""
+def _choice(
+    test: ast.expr, owner: ast.AST, scope: Scope, taken: Expression, other: Expression, lost: Lost
+) -> Expression:
+    """Return the function that evaluates one of two parts by a test, and `lost` where that is not known."""
     value, local = compile_condition(test, owner, scope), scope.reads_local(test)
 
     def run(frame: Frame) -> Value:
         answer = frame.interpreter.decided(value(frame), test, local=local)
-        return UNKNOWN if answer is UNKNOWN else taken(frame) if answer else other(frame)
+        return lost(frame) if answer is UNKNOWN else taken(frame) if answer else other(frame)
 
     return run
 
@@ -99,13 +105,16 @@ def _choice(test: ast.expr, owner: ast.AST, scope: Scope, taken: Expression, oth
 def _boolean(node: ast.BoolOp, scope: Scope) -> Expression:
     """Compile `and` and `or` as values."""
     parts, stop = [compile_expression(value, scope) for value in node.values], isinstance(node.op, ast.Or)
+    lost = compile_lost(node.values, scope)
 
     def run(frame: Frame) -> Value:
-        for part in parts[:-1]:
+        for number, part in enumerate(parts[:-1]):
             value = part(frame)
             answer = truth(frame, node, value)
-            if answer is UNKNOWN or answer is stop:
-                return value if answer is stop else UNKNOWN
+            if answer is UNKNOWN:
+                return lost(frame, number)  # it may be the value itself
+            if answer is stop:
+                return value
         return parts[-1](frame)
 
     return run
@@ -115,7 +124,7 @@ def _boolean(node: ast.BoolOp, scope: Scope) -> Expression:
 def _conditional(node: ast.IfExp, scope: Scope) -> Expression:
     """Compile `a if test else b`."""
     body, orelse = compile_expression(node.body, scope), compile_expression(node.orelse, scope)
-    return _choice(node.test, node, scope, body, orelse)
+    return _choice(node.test, node, scope, body, orelse, compile_lost([node.body, node.orelse], scope))
 
 
 @compiles(ast.Compare)
@@ -268,6 +277,8 @@ def _comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.Dic
     ]
     parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
     row = [compile_expression(part, inner) for part in parts]
+    walked = [part.iter for part in node.generators[1:]]
+    lost = compile_lost([*walked, *(test for part in node.generators for test in part.ifs), *parts], inner)
 
     def run(frame: Frame) -> Value:
         first = outermost(frame)
@@ -277,6 +288,8 @@ def _comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.Dic
             frame.meter.node = node
             frame.meter.spend(1)
             found.append(values)
+            if values is UNKNOWN:
+                lost(own)
         if any(values is UNKNOWN for values in found) or any(part.is_async for part in node.generators):
             return UNKNOWN
         return _gathered(frame, node, found)
@@ -420,6 +433,9 @@ def _attribute(node: ast.Attribute, scope: Scope) -> Expression:
     return lambda frame: get(frame, node, value(frame), name)
 
 
+_SIMPLE: Final = frozenset((int, float, bool, str, type(None), type(UNKNOWN)))
+
+
 @compiles(ast.Call)
 def _call(node: ast.Call, scope: Scope) -> Expression:
     values = compile_items(node.args, scope, node)
@@ -454,6 +470,10 @@ def _call(node: ast.Call, scope: Scope) -> Expression:
         frame.meter.spend(1)
         if method is not None and direct:
             return methods.call_method(frame, node, function, method.attr, args, kwargs)
+        if function is UNKNOWN and not frame.interpreter.host:
+            given = [value for value in (*args, *kwargs.values()) if type(value) not in _SIMPLE]
+            if given and is_host_call(frame, scope, node.func, given):
+                return UNKNOWN
         found = call(frame, node, function, args, kwargs)
         if type(found) is NkiTensor:
             frame.interpreter.note_tensor(node, frame, found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
@@ -52,9 +52,16 @@ _MOST_DOUBTED: Final = 10_000
 
 
 class Assumed(Protocol):
-    """The assumptions of a run about its arguments. `compared` is the last comparison: operator, operands, result."""
+    """The assumptions of a run about its arguments. `compared` is the last comparison: operator, operands, result.
+
+    `tests` are those that were decided. What a call decided (`decided_since`) can be decided again without it, in a
+    run that is as `settled` as its own.
+    """
+
+    settled: bool
 
     compared: tuple[type[ast.cmpop], Value, Value, Value] | None
+    tests: list[Any]
 
     def choose(self, test: ast.expr, answer: bool | None, *, local: bool) -> bool:
         """Return the way that a test goes; `answer` is its value, None where that is unknown.
@@ -66,6 +73,9 @@ class Assumed(Protocol):
     def refuse(self) -> None:
         """Enter that the function refuses what is assumed: its last comparison has the wrong result."""
         ...
+
+    def decided_since(self, number: int, compared: Any) -> Any: ...
+    def decide_again(self, decided: Any) -> bool: ...
 
 
 class Memory(Protocol):
@@ -190,13 +200,14 @@ class Interpreter:
     `host` evaluates code that launches kernels: calls of kernels are handed to `on_launch` and not entered; calls of
     other functions, which may be given kernels, to `on_handing`, with whether the function is known. What is called
     while `assumed` is not zero may be meant to fail. `doubtful`
-    holds containers and objects that skipped code may have changed; `tainted` the buffers that it may have written.
+    holds containers and objects that skipped code may have changed, those `doubted_by_host` by code that reaches no
+    tensor; `tainted` the buffers that it may have written.
     `called` are the functions of the module, by qualified name, whose bodies were looked at, and `entered` those
     evaluated; `operations` the places of all NKI operations that were evaluated, `missed` of those that could not be,
     `omitted` of those in statements that were not evaluated;
     `origins` has by file and line everything that other modules recorded, with the call in this one that led there.
     `run` runs the statements of a module. `assumptions` decide unknown tests; without them, what depends
-    on an unknown one is skipped.
+    on an unknown one is skipped; with them, `refused` has the arguments for which calls failed.
     """
 
     def __init__(
@@ -225,7 +236,10 @@ class Interpreter:
         self.ranges: dict[tuple[int, int], LoopRange] = {}
         self.tensors: dict[tuple[int, int], NkiTensor] = {}
         self.doubtful: dict[int, Value] = {}
+        self.doubted_by_host: set[int] = set()
         self.tainted: set[Buffer] = set()
+        self._doubted_buffers = 0
+        self.refused: dict[ast.AST, set[Hashable]] = {}
         self.entered: set[str] = set()
         self.called: set[str] = set()
         self.assumptions: Assumed | None = None
@@ -403,18 +417,19 @@ class Interpreter:
 
     def omit_operation(self, node: ast.AST, frame: Frame) -> None:
         """Count an operation at `node` in a statement that is not evaluated."""
+        self.effects += 1
         self.omitted.add(_operation(node, frame))
 
     def fault(self, error: Exception, node: ast.AST, frame: Frame) -> Unknown:
         """Report an exception that an operation of the user's raised; its result is unknown from here on."""
+        if isinstance(error, Unobservable):
+            return UNKNOWN
         self.effects += 1
         match error:
             case NkiError():
                 found = error.diagnostics
             case TooLarge():
                 self.record(budget_reached(f"{error} is not built"), node, frame)
-                return UNKNOWN
-            case Unobservable():
                 return UNKNOWN
             case RecursionError() | MemoryError():
                 raise OverBudget("the nesting", node) from None
@@ -465,7 +480,7 @@ class Interpreter:
         if found is not MISSING:
             return found
         if name in _BUILTINS and name not in frame.module.source.scope.names:
-            return _MODELLED.get(name, UNKNOWN)
+            return MODELLED.get(name, UNKNOWN)
         return self.undefined(name, node, frame)
 
     # -- skipped code ----------------------------------------------------------------------------------------------
@@ -475,7 +490,6 @@ class Interpreter:
 
         Tensors count as written, containers as unknown.
         """
-        self.effects += 1
         stack = list(values)
         seen: set[int] = set()
         while stack and len(seen) < _MOST_DOUBTED:
@@ -485,6 +499,7 @@ class Interpreter:
             seen.add(id(value))
             match value:
                 case NkiTensor():
+                    self.effects += 1
                     self.tainted.add(value._buffer)
                 case list() | set() | tuple():
                     stack.extend(value)
@@ -505,9 +520,26 @@ class Interpreter:
                 case _:
                     pass
             if contents and isinstance(value, list | dict | set | Instance):
+                self.effects += 1
                 self.doubtful[id(value)] = value
+                self.doubted_by_host.discard(id(value))
         self.meter.spend(len(seen))
         return UNKNOWN
+
+    def doubt_contents(self, values: Iterable[Value]) -> None:
+        """Mark containers and objects that skipped code may have changed, which reaches no tensor."""
+        self.effects += 1
+        for value in values:
+            if isinstance(value, list | dict | set | Instance) and id(value) not in self.doubtful:
+                self.doubtful[id(value)] = value
+                self.doubted_by_host.add(id(value))
+
+    def doubt_buffers(self) -> None:
+        """Count all tensors as written that there are: something wrote to one of them, it is not known which."""
+        self.effects += 1
+        if self.builder is not None:
+            self.tainted.update(self.builder.program.buffers[self._doubted_buffers :])
+            self._doubted_buffers = len(self.builder.program.buffers)
 
     def holds_unknown(self, *values: Value) -> bool:
         """Return whether one of `values` is unknown, or has an unknown part."""
@@ -540,7 +572,7 @@ EXCEPTIONS: Final[Names] = {
 }
 """Python's exceptions by their names."""
 # Builtins with a meaning here. The others exist, and give unknown results: they reach outside, or no kernel needs them.
-_MODELLED: Final[Names] = EXCEPTIONS | {
+MODELLED: Final[Names] = EXCEPTIONS | {
     value.__name__: value
     for value in (
         abs, all, any, bin, bool, callable, chr, classmethod, dict, divmod, enumerate, filter, float, format, frozenset,

@@ -3,6 +3,9 @@
 Such a call records no instruction, reports nothing, changes no object that existed before it, and reads no names but
 constants, functions and classes. Libraries of kernels make most of their calls so: for the strides of a view, or the
 next free address. A later evaluation knows the calls of an earlier one as far as the modules are the same.
+
+In a run with assumptions, a call also decides tests, which other tests of the run may depend on. A known call decides
+them once more; where one goes another way than it did, the call is evaluated.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Value,
 )
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor
+from nki_lab.kernel_runtime.tensor.strided_view import Shape
 from nki_lab.source.module import ModuleSource
 from nki_lab.source.scopes import loaded_names
 
@@ -37,12 +41,14 @@ KEPT: Final = 50_000
 """Calls that are known at once."""
 _LARGEST: Final = 200
 """Parts of arguments, and of a result, beyond which a call is not described."""
-_LEAST: Final = 24
+_LEAST: Final = 12
 """Steps below which a call is evaluated faster than recalled."""
-_PATIENCE: Final = 3
+_PATIENCE: Final = 8
 """Calls of a function that may show it to be no such function."""
+_AGAIN: Final = 16
+"""Of the later calls of such a function, one among so many is looked at: other arguments may do."""
 
-_ATOMS: Final = frozenset((type(None), bool, int, str, bytes, type(...), Unknown, np.dtype, DType, NamedDType))
+_ATOMS: Final = frozenset((type(None), bool, int, str, bytes, type(...), Unknown, Shape, np.dtype, DType, NamedDType))
 _CONSTANTS: Final = (Enum, type, FunctionType, BuiltinFunctionType, np.dtype)
 _BUFFER: Final = tuple(name for name in Buffer.__slots__ if name not in ("id", "owner", "site"))
 
@@ -56,13 +62,17 @@ class _Dependency(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """A known call: how its result is made of its arguments, its steps, and how deep it went."""
+    """A known call: how its result is made of its arguments, its steps, and how deep it went.
+
+    In a run with assumptions, `decided` is what it decided of them.
+    """
 
     result: tuple[Any, ...]
     steps: int
     last: ast.AST | None
     height: int
     depends: frozenset[_Dependency]
+    decided: Any = None
 
 
 class KnownCalls:
@@ -94,7 +104,10 @@ class _Indescribable(Exception):  # noqa: N818 - a value, not a mistake
 class Recording:
     """A call that is being evaluated: its arguments before it, and where the evaluation stood."""
 
-    __slots__ = ("arguments", "deepest", "depth", "effects", "function", "key", "log", "objects", "parts", "steps")
+    __slots__ = (
+        "arguments", "compared", "deepest", "depth", "effects", "function", "key", "log", "objects", "parts", "steps",
+        "test",
+    )  # fmt: skip
 
     def __init__(self, function: Function, arguments: list[Value], parts: list[Value], objects: list[Value]) -> None:
         self.function = function
@@ -103,7 +116,8 @@ class Recording:
         self.objects = objects
         self.key: Hashable = (function.node, tuple(parts))
         self.effects: tuple[int, ...] = ()
-        self.steps = self.depth = self.deepest = self.log = 0
+        self.steps = self.depth = self.deepest = self.log = self.test = 0
+        self.compared: Any = None
 
 
 class CallMemory:
@@ -130,7 +144,12 @@ class CallMemory:
         if self._open:
             self._log.append(function)
         failures = self._store.failures
-        if failures.get(function.node, 0) >= _PATIENCE or not self._is_plain(function):
+        failed = failures.get(function.node, 0)
+        if failed >= _PATIENCE:
+            failures[function.node] = failed + 1
+            if failed % _AGAIN:
+                return None
+        if not self._is_plain(function):
             return None
         values = list(arguments)
         try:
@@ -138,7 +157,10 @@ class CallMemory:
         except _Indescribable:
             failures[function.node] = failures.get(function.node, 0) + 1
             return None
-        return Recording(function, values, parts, objects)
+        recording = Recording(function, values, parts, objects)
+        if (assumptions := self._interpreter.assumptions) is not None and assumptions.settled:
+            recording.key = (recording.key, "settled")
+        return recording
 
     def recall(self, recording: Recording) -> Value:
         """Return the result of a call that is known; MISSING for another one, whose evaluation is recorded now."""
@@ -155,9 +177,11 @@ class CallMemory:
                 result = self._built(known.result, recording.objects)
             except _Indescribable:
                 result = MISSING
-            if result is not MISSING:
+            assumptions = interpreter.assumptions
+            if result is not MISSING and (assumptions is None or assumptions.decide_again(known.decided)):
                 meter.spend(known.steps)
                 meter.node = known.last
+                self._store.failures[recording.function.node] = -1
                 self.deepest = max(self.deepest, interpreter.depth + known.height)
                 if self._open:
                     self._log.append(known.depends)
@@ -165,6 +189,8 @@ class CallMemory:
         recording.effects, recording.steps = self._effects(), meter.steps
         recording.depth, recording.deepest = interpreter.depth, self.deepest
         recording.log = len(self._log) - 1 if self._open else 0
+        if interpreter.assumptions is not None:
+            recording.test, recording.compared = len(interpreter.assumptions.tests), interpreter.assumptions.compared
         if not self._open:
             self._log = [recording.function]
         self.deepest = interpreter.depth
@@ -187,6 +213,7 @@ class CallMemory:
             parts, objects = self._description(recording.arguments)
             template = self._template(result, {id(item): number for number, item in enumerate(objects)}, set())
             depends = self._dependencies(self._log[recording.log :])
+            decided = self._decided(recording)
         except _Indescribable:
             failures[node] = failures.get(node, 0) + 1
             return
@@ -194,13 +221,21 @@ class CallMemory:
             failures[node] = failures.get(node, 0) + 1
             return
         failures[node] = min(0, failures.get(node, 0)) - 1
-        call = _Call(template, steps, interpreter.meter.node, height, depends)
+        call = _Call(template, steps, interpreter.meter.node, height, depends, decided)
         main = interpreter.main.source
         if any(item.module is main for item in depends):
             self._own[recording.key] = call  # what it means for hovers is known in this evaluation only
         else:
             self._valid[depends] = True
             self._store.keep(recording.key, call)
+
+    def _decided(self, recording: Recording) -> Any:
+        """Return what a call decided of a run's assumptions; None without any."""
+        assumptions = self._interpreter.assumptions
+        decided = None if assumptions is None else assumptions.decided_since(recording.test, recording.compared)
+        if assumptions is not None and decided is None:
+            raise _Indescribable
+        return decided
 
     def give_up(self, recording: Recording) -> None:
         """End the recording of a call that did not return."""

@@ -21,7 +21,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
 from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
 from nki_lab.kernel_runtime.interpreter.operators import iterated, truth
-from nki_lab.kernel_runtime.interpreter.statements import compile_skip
+from nki_lab.kernel_runtime.interpreter.skipped import compile_skip
 from nki_lab.kernel_runtime.interpreter.targets import compile_target
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN
 from nki_lab.kernel_runtime.issue.iterations import is_plain, way_out
@@ -35,7 +35,7 @@ from nki_lab.source.scopes import Scope
 def _for(node: ast.For, scope: Scope) -> Statement:
     source, target = compile_expression(node.iter, scope), compile_target(node.target, scope)
     body, orelse = compile_block(node.body, scope), compile_block(node.orelse, scope)
-    skip = compile_skip([*node.body, *node.orelse], scope, node.target)
+    skip = compile_skip([*node.body, *node.orelse], scope, node.target, of_loop=not node.orelse)
     variable, place = _first_name(node.target), iteration_place(node.iter, node)
 
     def run(frame: Frame) -> Signal:
@@ -119,7 +119,7 @@ def _once(frame: Frame, node: ast.For, target: Store, body: Statement, loop: con
 @compiles(ast.While)
 def _while(node: ast.While, scope: Scope) -> Statement:
     body, orelse = compile_block(node.body, scope), compile_block(node.orelse, scope)
-    skip = compile_skip([*node.body, *node.orelse], scope)
+    skip = compile_skip([*node.body, *node.orelse], scope, of_loop=not node.orelse)
     value_of = compile_expression(node.test, scope) if is_plain(node.test) else None
     test = compile_condition(node.test, node, scope) if value_of is None else None
 
