@@ -41,10 +41,7 @@ export function createEngines(context: Context): View {
     ),
     list,
   );
-  const read = (): readonly Row[] => {
-    return rowsOf(run);
-  };
-  let rows = read();
+  let rows = rowsOf(run);
   const draw = (): void => {
     const { time } = store.state;
     replace(list, ...rows.map(row => rowElement(context, row, now(run, row, time), next(run, row, time))));
@@ -56,7 +53,7 @@ export function createEngines(context: Context): View {
       if (changes.has('time') || changes.has('step')) draw();
     },
     reload() {
-      rows = read();
+      rows = rowsOf(run);
       draw();
     },
     dispose: () => undefined,
