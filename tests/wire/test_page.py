@@ -21,6 +21,7 @@ from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.kernel_runtime.recording.digest import digest
 from nki_lab.wire import Messages, encode
+from nki_lab.wire.labels import tensor_labels
 from tests.recordings import drawn
 from tests.scale import scaled
 
@@ -191,6 +192,21 @@ def test_the_critical_path_adds_up_to_the_headline(page: Read, name: str, place:
     times = digest(run.recording)
     assert dict(waits) == dict(times.waits)
     assert work == sum(times.work.values())
+
+
+@few
+@given(drawn())
+def test_python_and_the_page_call_tensors_by_the_same_names(page: Read, recording: Recording) -> None:
+    assert [buffer["name"] for buffer in page(encode(recording))["buffers"]] == tensor_labels(recording)
+
+
+@pytest.mark.parametrize("name", ["k02_matmul", "k06_flash_attention", "k07_routing"])
+def test_python_and_the_page_call_tensors_of_kernels_by_the_same_names(page: Read, name: str) -> None:
+    module = runpy.run_path(str(ROOT / "examples" / "kernels" / f"{name}.py"))
+    recording = nki_lab.run(module["KERNELS"][-1], *module["inputs"]()).recording
+    labels = tensor_labels(recording)
+    assert [buffer["name"] for buffer in page(encode(recording))["buffers"]] == labels
+    assert any("[" in label for label in labels)
 
 
 def test_descriptor_making_is_drawn_as_it_was_timed(page: Read) -> None:
