@@ -24,6 +24,7 @@ import { createSource } from './views/source';
 import { createSummary } from './views/summary';
 import { createTimeline } from './views/timeline';
 import { createTransport } from './views/transport';
+import { createWidths } from './widths';
 import { createValues, type ValuesView } from './views/values';
 import { spoken } from './words';
 
@@ -135,20 +136,26 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
     setAttribute(panels.explore, 'data-expanded', state.expanded);
     parts.arrange(state);
   };
+  const widths = createWidths();
+  const drawAll = (state: State, changes: Changes): void => {
+    arrange(state);
+    header.draw(state, changes);
+    // A view that was out of sight has missed what changed meanwhile.
+    const told =
+      changes.has('tab') || changes.has('panel') || changes.has('layout') || changes.has('expanded')
+        ? everything(state)
+        : changes;
+    if (state.tab === 'explore') for (const view of exploreViews) view.draw(state, told);
+    else late[state.tab]?.draw(state, told);
+  };
   arrange(store.state);
   return {
     elements: [header.element, ...states(context), ...(run.steps ? Object.values(panels) : [])],
     commands,
     draw(state, changes) {
-      arrange(state);
-      header.draw(state, changes);
-      // A view that was out of sight has missed what changed meanwhile.
-      const told =
-        changes.has('tab') || changes.has('panel') || changes.has('layout') || changes.has('expanded')
-          ? everything(state)
-          : changes;
-      if (state.tab === 'explore') for (const view of exploreViews) view.draw(state, told);
-      else late[state.tab]?.draw(state, told);
+      const arranging = ['tab', 'panel', 'layout', 'expanded', 'theme'] as const;
+      const isStill = !arranging.some(name => changes.has(name));
+      widths(isStill, () => drawAll(state, changes));
     },
     reload() {
       searching.again();
@@ -237,7 +244,10 @@ function exploreParts(context: Context): Parts {
   }
   rove(tabs, '.nki-tab');
   return {
-    views: [...[timeline, memory].map(drawn), following([motion, engines, values, details, source, pinned])],
+    views: [
+      ...[timeline, memory].map(drawn),
+      following([motion, unlessHidden(engines), values, ...[details, source, pinned].map(unlessHidden)]),
+    ],
     details,
     search: () => timeline.search(),
     motion,
@@ -262,6 +272,18 @@ function exploreParts(context: Context): Parts {
       }
       slots.pinned.hidden = layout !== 'narrow' || shown === 'source';
     },
+  };
+}
+
+/** A view that is drawn only in sight: what brings it there has everything drawn. */
+function unlessHidden(view: View): View {
+  return {
+    element: view.element,
+    draw(state, changes) {
+      if (view.element.closest('[hidden]') === null) view.draw(state, changes);
+    },
+    reload: run => view.reload?.(run),
+    dispose: () => view.dispose(),
   };
 }
 

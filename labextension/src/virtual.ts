@@ -85,9 +85,12 @@ export function createVirtual(options: VirtualOptions): Virtual {
     const begin = index * rowHeight;
     const above = top();
     if (begin >= above && begin + rowHeight <= above + sight) return;
-    element.scrollTop = Math.max(0, begin - (sight - rowHeight) / 2) / scale();
-    scrolled = element.scrollTop;
+    const wanted = Math.max(0, begin - (sight - rowHeight) / 2) / scale();
+    // To read back what was set would lay out the page; a scroll event tells if it came out otherwise.
+    scrolled = Math.min(wanted, Math.max(0, Math.min(count * rowHeight, TALLEST) - sight));
     draw();
+    element.scrollTop = scrolled;
+    if (!isMeasured) scrolled = element.scrollTop;
   };
   const resize = new ResizeObserver(() => {
     measure();

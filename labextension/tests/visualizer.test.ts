@@ -88,12 +88,16 @@ describe('one selection', () => {
     store?.select(3);
     frame();
     expect(text('.nki-where')).toBe('Step 4 of 5 · 400 ns');
+    expect(text('.nki-line[aria-selected=true] .nki-line-number')).toBe('4');
+    // What is out of sight is drawn when it comes into it.
+    expect(text('.nki-facts-list')).not.toContain('Waited 60 ns');
+    store?.set({ panel: 'details' });
+    frame();
     expect(text('.nki-details h3')).toBe('nc_matmul');
     expect(text('.nki-facts-list')).toContain(
       'Waited 60 ns for k from DMA, then  20 ns for loads of activation tables',
     );
     expect(text('.nki-facts-list')).toContain('Sourceline 4 · i = 1, j = 7');
-    expect(text('.nki-line[aria-selected=true] .nki-line-number')).toBe('4');
     expect(text('.nki-loop-name')).toBe('i = 1|j = 7');
     expect(root.querySelector('.nki-pips')?.getAttribute('aria-valuetext')).toBe('i = 1, second of 2');
     choose('Instructions');

@@ -7,6 +7,7 @@ import type { Surface } from '../../canvas/surface';
 import { el, replace, setAttribute, setText } from '../../dom';
 import * as format from '../../format';
 import type { Span } from '../../types';
+import { widthOf } from '../../widths';
 import type { Brush } from './brush';
 import { paintAxisText, paintLine, paintOutline } from './brush';
 import type { PartitionClass } from './classes';
@@ -56,7 +57,7 @@ export function createChart(choose: (part: number) => void): Section & { dispose
   const paint = (): void => {
     if (latest === undefined || frame === undefined) return;
     const sizes = latest.compact ? SIZES.compact : SIZES.full;
-    surface.resize(plot.clientWidth, sizes.top + sizes.plot + sizes.bottom);
+    surface.resize(widthOf(plot), sizes.top + sizes.plot + sizes.bottom);
     surface.clear();
     const brush = { context: surface.context, scene: latest };
     paintGround(brush, frame);
@@ -78,7 +79,7 @@ export function createChart(choose: (part: number) => void): Section & { dispose
     draw(scene) {
       latest = scene;
       element.hidden = missingWords(scene) !== '';
-      frame = element.hidden ? undefined : frameOf(scene, plot.clientWidth);
+      frame = element.hidden ? undefined : frameOf(scene, widthOf(plot));
       if (frame === undefined) return;
       setText(words, wordsOf(scene, frame));
       offerClasses(chooser, scene, choose);

@@ -3,6 +3,7 @@
 import { el, setAttribute } from '../../dom';
 import * as format from '../../format';
 import { useStyle } from '../../styles';
+import { widthOf } from '../../widths';
 import type { Context, Run, State, View, ViewFactory } from '../../types';
 import { toFinding } from '../findings';
 import { createChart } from './chart';
@@ -90,7 +91,7 @@ export const createMemory: ViewFactory = (context: Context): View => {
 
   const draw = (state: State): void => {
     useStyle('memory', style + tileStyle, element);
-    const width = element.clientWidth;
+    const width = widthOf(element);
     if (width === 0) return;
     const compact = width < FULL_WIDTH;
     const palette = context.palette();

@@ -3,6 +3,7 @@
 import { MEMORY_LABELS } from '../../_generated/schema';
 import { createSurface } from '../../canvas/surface';
 import { el, setText } from '../../dom';
+import { widthOf } from '../../widths';
 import * as format from '../../format';
 import type { Bank, Banks, Piece } from './banks';
 import { layoutBanks } from './banks';
@@ -62,10 +63,10 @@ export function createPsum(): Section {
           : `No addresses: the run has ${format.plural(lost, 'tile')} in PSUM and does not say in which bank.`,
       );
       const sizes = scene.compact ? SIZES.compact : SIZES.full;
-      surface.resize(plot.clientWidth, ABOVE + sizes.plot + NUMBERS);
+      surface.resize(widthOf(plot), ABOVE + sizes.plot + NUMBERS);
       surface.clear();
       const brush = { context: surface.context, scene };
-      const banks = banksFor(scene, sizes, brush, plot.clientWidth);
+      const banks = banksFor(scene, sizes, brush, widthOf(plot));
       pieces = banks.pieces;
       drawn = { banks, scene };
       setText(now, scene.compact ? shortNow(scene, banks, count) : nowWords(scene, banks, count));

@@ -5,6 +5,7 @@ import { createSurface } from '../../canvas/surface';
 import { el, setText } from '../../dom';
 import * as format from '../../format';
 import type { Finding } from '../../types';
+import { widthOf } from '../../widths';
 import type { Brush } from './brush';
 import {
   paintAxisText,
@@ -67,11 +68,11 @@ export function createSbuf(open: (finding: Finding) => void): Section {
       setText(none, missing);
       setText(words, captionOf(scene));
       drawn = NOTHING;
-      frame = missing === '' ? frameOf(scene, plot.clientWidth) : undefined;
+      frame = missing === '' ? frameOf(scene, widthOf(plot)) : undefined;
       if (frame === undefined) return;
       time = scene.time;
       pressure.draw(scene);
-      surface.resize(plot.clientWidth, frame.sizes.top + frame.sizes.plot + frame.sizes.bottom);
+      surface.resize(widthOf(plot), frame.sizes.top + frame.sizes.plot + frame.sizes.bottom);
       surface.clear();
       const brush = { context: surface.context, scene };
       drawn = foldDead(boxesOf(brush, frame), scene.outlined, measureOf(surface.context, scene.palette));

@@ -4,6 +4,7 @@ import { forgetWidths } from '../../canvas/text';
 import { ask } from '../../commands';
 import { el, setAttribute, setStyle, setText } from '../../dom';
 import { WORKS } from '../../run/path';
+import { widthOf } from '../../widths';
 import { useStyle } from '../../styles';
 import type { Changes, Context, Found, Rows, Run, State, View } from '../../types';
 import { moreBox, MOST_ARROWS } from './arrows';
@@ -155,7 +156,7 @@ class Timeline implements TimelineView {
   draw(state: State, changes: Changes): void {
     if (this.element.isConnected) useStyle('timeline', css, this.element);
     this.arrange(state, changes);
-    if (this.plot.clientWidth === 0) {
+    if (widthOf(this.plot) === 0) {
       // Out of sight: all of it when it comes back.
       this.stale = { layout: true, figure: true, whole: true };
       return;
@@ -204,7 +205,7 @@ class Timeline implements TimelineView {
   }
 
   private drawLanes(state: State, dimmed: boolean): void {
-    const width = this.plot.clientWidth;
+    const width = widthOf(this.plot);
     this.dimmed = dimmed;
     this.lanes.resize(width, this.layout.height);
     this.lanes.clear();
@@ -217,7 +218,7 @@ class Timeline implements TimelineView {
 
   private drawOver(state: State): void {
     if (this.figure === null) return;
-    this.over.resize(this.plot.clientWidth, this.layout.height);
+    this.over.resize(widthOf(this.plot), this.layout.height);
     this.over.clear();
     const { more } = paintOverlay(this.drawing(this.over, state), this.figure, { state, pointed: this.pointed });
     this.drawMore(state, more);
