@@ -12,6 +12,7 @@ from nki_lab.export.colours import COLOURS
 from nki_lab.export.findings import capacities, findings
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.digest import digest
+from nki_lab.kernel_runtime.recording.figures import DEFINITIONS
 
 _FINDINGS: Final = 5
 _QUIET: Final = 'style="color:#767676"'
@@ -41,7 +42,7 @@ def card(recording: Recording, png: bytes, note: str = "") -> str:
     items = [f"<div>{_finding(item)}</div>" for item in found[:_FINDINGS]]
     if len(found) > _FINDINGS:
         items.append(f"<div {_QUIET}>and {len(found) - _FINDINGS} more findings</div>")
-    lines = [head, escape(sentences), _drawing(recording, png), f"<span {_QUIET}>{escape('; '.join(peaks))}</span>"]
+    lines = [head, escape(sentences), _drawing(recording, png), _peaks(peaks)]
     body = "".join(f"<div>{line}</div>" for line in lines if line)
     tail = f"<div {_QUIET}>{escape(note)}</div>" if note else ""
     return f'<div style="line-height:1.5;max-width:1100px">{body}{"".join(items)}{tail}</div>'
@@ -52,8 +53,9 @@ def _drawing(recording: Recording, png: bytes) -> str:
     drawn = picture.lines(recording)
     if not drawn:
         return ""
+    busy = escape(DEFINITIONS["busy"])
     names = "".join(
-        f'<div style="height:{picture.LANE}px;line-height:{picture.LANE}px;white-space:nowrap">'
+        f'<div title="{busy}" style="height:{picture.LANE}px;line-height:{picture.LANE}px;white-space:nowrap">'
         f'<span style="color:{COLOURS[line.kind].light}">■</span> {escape(line.name)} '
         f"{formatting.share(min(1.0, line.busy))}</div>"
         for line in drawn
@@ -65,6 +67,10 @@ def _drawing(recording: Recording, png: bytes) -> str:
         f'<div style="display:flex;gap:12px;margin:6px 0"><div style="flex:none;font-size:11px">{names}</div>'
         f'<div style="flex:1;min-width:0">{image}</div></div>'
     )
+
+
+def _peaks(peaks: list[str]) -> str:
+    return f'<span {_QUIET} title="{escape(DEFINITIONS["peak"])}">{escape("; ".join(peaks))}</span>'
 
 
 def _finding(item: Diagnostic) -> str:

@@ -31,3 +31,4 @@ FIGURES: Final = (
     Figure("free", "free", "Bytes of a partition that neither live nor dead tiles take, in any partition of a core."),
     Figure("fragmented", "fragmented", "The share of the free bytes outside the largest gap."),
 )  # fmt: skip
+DEFINITIONS: Final = {figure.name: figure.definition for figure in FIGURES}
