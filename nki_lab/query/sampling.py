@@ -12,7 +12,7 @@ from math import gcd
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related, Span
-from nki_lab.kernel_runtime.interpreter import VARIANTS, Assumptions, Evaluation
+from nki_lab.kernel_runtime.interpreter import OTHER_DTYPES, VARIANTS, Assumptions, Evaluation
 from nki_lab.query.fitting import UNUSUAL, Evaluate, Run, fitted
 from nki_lab.query.reach import Operation
 
@@ -24,6 +24,8 @@ _FITTING_STEPS: Final = 8_000
 OF_TARGETS: Final = frozenset({"NKI209", "NKI221"})
 """Findings about another target than a function is meant for."""
 _OF_RANKS: Final = frozenset({"NKI205"})
+_OF_DTYPES: Final = frozenset({"NKI202"})
+"""Findings about a dtype that may be right beside another one."""
 _DEPENDING: Final = OF_TARGETS | _OF_RANKS
 """Findings whose words need not tell that they depend on an assumption: which target, or how many dimensions."""
 
@@ -107,6 +109,9 @@ def certain(
         if left and len(tests) <= _MOST_TESTS:
             drawn = drawn or _drawn(evaluate)
             left = [item for item in left if all(item.shows(other.result) is not False for other in drawn)]
+            if any(item.finding.code in _OF_DTYPES for item in left):
+                rare = [evaluate(run.assumptions.in_dtype(name)) for name in OTHER_DTYPES]
+                left = [item for item in left if not any(map(item.is_refuted, rare))]
             yield from ((run.result, item) for item in _first_faults(left))
     sure = {item.place for items in shared.values() for item in items}
     left_over = [(run, item) for run, item in related if item.place not in sure and item.survives(found, unusual)]
@@ -174,9 +179,9 @@ class _Shown(ABC):
 
     def survives(self, found: list[Run], unusual: list[Run]) -> bool:
         """Return whether no consistent run with unusual values lacks the finding although all is right at its place."""
-        return not any(run.is_consistent and self._is_refuted(run.result) for run in unusual)
+        return not any(run.is_consistent and self.is_refuted(run.result) for run in unusual)
 
-    def _is_refuted(self, result: Evaluation) -> bool:
+    def is_refuted(self, result: Evaluation) -> bool:
         """Return whether a run evaluates the place without a fault, or finds the same with other words."""
         if self.shows(result) is not False:
             return False

@@ -55,6 +55,13 @@ def test_what_depends_on_an_argument_is_none(source: str) -> None:
     assert found(source) == []
 
 
+def test_a_dtype_that_is_right_beside_one_that_no_run_assumes_is_no_fault() -> None:
+    tile = "    tile = nl.ndarray((128, 512), dtype=nl.float8_e4m3fn_x4, buffer=nl.sbuf)\n"
+    assert found(f"def f(x):\n{tile}    nisa.dma_copy(dst=tile, src=x)\n") == []
+    wrong = f"def f(x):\n{tile}    nisa.activation(dst=tile, op=nl.exp, data=x)\n"
+    assert [code for code, _ in found(wrong)] == ["NKI202"]
+
+
 def test_what_depends_on_the_way_of_a_test_is_none() -> None:
     source = """
 def one(a: bool, b: bool):

@@ -4,7 +4,7 @@ It uses the tracer's tensors, functions and `Builder.issue`, so that its finding
 imports nothing of the user's. What it does not know is unknown, and silent; what it cannot finish, it says.
 """
 
-from nki_lab.kernel_runtime.interpreter.assumptions import VARIANTS, Assumptions, Demand
+from nki_lab.kernel_runtime.interpreter.assumptions import OTHER_DTYPES, VARIANTS, Assumptions, Demand
 from nki_lab.kernel_runtime.interpreter.evaluation import Evaluation, Variable, evaluate
 from nki_lab.kernel_runtime.interpreter.intake import Signature, TileSpec, spec_of
 from nki_lab.kernel_runtime.interpreter.interpreter import REACHED
@@ -19,6 +19,7 @@ from nki_lab.source.module import ModuleSource
 
 __all__ = [
     "NOTEBOOK",
+    "OTHER_DTYPES",
     "REACHED",
     "UNKNOWN",
     "VARIANTS",

@@ -33,6 +33,8 @@ _PARTITIONS: Final = (128, 96, 64, 32, 16, 48)
 _LEADING: Final = (2, 3, 1, 4, 6, 5)
 _NUMBERS: Final = (2, 3, 1024, 1536, 8, 5)
 _DTYPES: Final = ("bfloat16", "float32", "float16", "int32", "uint8", "uint32")
+OTHER_DTYPES: Final = tuple(name for name in DTYPES if name not in _DTYPES)
+"""Dtypes that no variant assumes."""
 _SPACES: Final = ("sbuf", "hbm", "psum")
 _REGIONS: Final = {"sbuf": MemoryRegion.sbuf, "psum": MemoryRegion.psum, "hbm": MemoryRegion.shared_hbm}
 _KNOWN: Final = 4096
@@ -133,11 +135,16 @@ class Assumptions:
     is_open: bool = False
     compared: Comparison | None = None
     tests: list[DecidedTest] = field(default_factory=list)
+    dtype: str = ""
 
     def but(self, test: str) -> Assumptions:
         """Return the assumptions of the same run in which one test goes the other way."""
         answers = self.answers | {test: not self.ways[test]}
         return Assumptions(self.variant, self.values, settled=True, answers=answers, draw=self.draw)
+
+    def in_dtype(self, dtype: str) -> Assumptions:
+        """Return the assumptions of the same run in which all tensors have one dtype."""
+        return Assumptions(self.variant, self.values, settled=True, answers=self.answers, draw=self.draw, dtype=dtype)
 
     def number(self, symbol: str, defaults: tuple[int, ...] = _NUMBERS) -> int:
         """Return the value of a symbol."""
@@ -351,7 +358,7 @@ class _Maker:
             sizes[0] = _PARTITIONS
         shape = tuple(assumptions.number(f"{name}.{dim}", known) for dim, known in enumerate(sizes))
         known = _DTYPES[: len(_DTYPES) if assumptions.draw is None else 2]
-        dtype: DType = DTYPES[known[variant % len(known)]]
+        dtype: DType = DTYPES[assumptions.dtype or known[variant % len(known)]]
         tensor = self.builder.allocate(shape, dtype, _REGIONS[space], name=name, kind="input")
         self.builder.program.inputs.append(tensor._buffer)
         return tensor

@@ -470,10 +470,9 @@ def _packed_numbers(types: Mapping[str, ViewType]) -> Iterator[Problem]:
     """Check that packed elements are moved or multiplied by MX instructions, never read as numbers."""
     for name, view in types.items():
         if view.dtype.kind == "packed":
-            others = [f"{one} is {other.dtype.name}" for one, other in types.items() if other.dtype != view.dtype]
             yield Problem(
                 "NKI202",
-                f"{name} is {view.dtype.name}, four numbers an element{''.join(f', {other}' for other in others)}",
+                f"{name} is {view.dtype.name}, four numbers an element",
                 name,
                 "packed dtypes are moved without a cast, or multiplied by the MX instructions",
                 "convert with nisa.quantize_mx, or reinterpret the tile with .view()",
