@@ -111,7 +111,7 @@ def certain(
             left = [item for item in left if all(item.shows(other.result) is not False for other in drawn)]
             if any(item.finding.code in _OF_DTYPES for item in left):
                 rare = [evaluate(run.assumptions.in_dtype(name)) for name in OTHER_DTYPES]
-                left = [item for item in left if not any(map(item.is_refuted, rare))]
+                left = [item for item in left if all(item.shows(result) is not False for result in rare)]
             yield from ((run.result, item) for item in _first_faults(left))
     sure = {item.place for items in shared.values() for item in items}
     left_over = [(run, item) for run, item in related if item.place not in sure and item.survives(found, unusual)]
@@ -179,9 +179,9 @@ class _Shown(ABC):
 
     def survives(self, found: list[Run], unusual: list[Run]) -> bool:
         """Return whether no consistent run with unusual values lacks the finding although all is right at its place."""
-        return not any(run.is_consistent and self.is_refuted(run.result) for run in unusual)
+        return not any(run.is_consistent and self._is_refuted(run.result) for run in unusual)
 
-    def is_refuted(self, result: Evaluation) -> bool:
+    def _is_refuted(self, result: Evaluation) -> bool:
         """Return whether a run evaluates the place without a fault, or finds the same with other words."""
         if self.shows(result) is not False:
             return False
