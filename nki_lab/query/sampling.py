@@ -25,7 +25,7 @@ OF_TARGETS: Final = frozenset({"NKI209", "NKI221"})
 """Findings about another target than a function is meant for."""
 _OF_RANKS: Final = frozenset({"NKI205"})
 _OF_DTYPES: Final = frozenset({"NKI202"})
-"""Findings about a dtype that may be right beside another one."""
+"""Findings about a dtype that may be right beside another one: they are certain beside each, none of them excluded."""
 _DEPENDING: Final = OF_TARGETS | _OF_RANKS
 """Findings whose words need not tell that they depend on an assumption: which target, or how many dimensions."""
 
@@ -111,7 +111,11 @@ def certain(
             left = [item for item in left if all(item.shows(other.result) is not False for other in drawn)]
             if any(item.finding.code in _OF_DTYPES for item in left):
                 rare = [evaluate(run.assumptions.in_dtype(name)) for name in OTHER_DTYPES]
-                left = [item for item in left if all(item.shows(result) is not False for result in rare)]
+                left = [
+                    item
+                    for item in left
+                    if item.finding.code not in _OF_DTYPES or all(item.shows(result) for result in rare)
+                ]
             yield from ((run.result, item) for item in _first_faults(left))
     sure = {item.place for items in shared.values() for item in items}
     left_over = [(run, item) for run, item in related if item.place not in sure and item.survives(found, unusual)]
