@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ def ipython(home: Path) -> Iterator[InteractiveShell]:
     before = os.environ.get("IPYTHONDIR")
     os.environ["IPYTHONDIR"] = str(home)
     InteractiveShell.clear_instance()
+    main = sys.modules["__main__"]
     try:
         shell = InteractiveShell.instance(config=config)
         shell.run_line_magic("load_ext", "nki_lab")
@@ -31,6 +33,7 @@ def ipython(home: Path) -> Iterator[InteractiveShell]:
         choices.session = False
         recorder.forget()
         InteractiveShell.clear_instance()
+        sys.modules["__main__"] = main  # the shell's own cannot be given to other processes
         os.environ.pop("IPYTHONDIR")
         if before is not None:
             os.environ["IPYTHONDIR"] = before
