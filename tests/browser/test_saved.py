@@ -9,6 +9,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser
 
+from nki_lab.export.colours import COLOURS
 from nki_lab.widgets import MIME
 from tests.browser.lab import ADD, START, Lab, Visualizer, Window, window
 
@@ -43,7 +44,7 @@ def test_a_reopened_run_below_the_first_viewport_has_its_colours_and_steps_witho
     notebook, expected = copy.deepcopy(saved)
     (output,) = notebook.cells[RUN].outputs
     assert set(output.data) == {"text/plain", "text/html", "image/png", MIME}
-    assert {"rgb(184, 64, 12)", "rgb(7, 128, 95)", "rgb(255, 255, 255)"} <= expected  # DMA, Vector, the ground
+    assert {_rgb("dma"), _rgb("vector"), _rgb("bg")} <= expected
     reopened(tab, jupyter, notebook, "reopened.ipynb")
     drawn = tab.visualizer()
     assert tab.kernel_status() is None
@@ -51,6 +52,12 @@ def test_a_reopened_run_below_the_first_viewport_has_its_colours_and_steps_witho
     drawn.focus()
     drawn.press("Home", "ArrowRight", "ArrowRight")
     assert drawn.step == 2
+
+
+def _rgb(name: str) -> str:
+    """A colour of the light theme as a canvas tells it."""
+    red, green, blue = bytes.fromhex(COLOURS[name].light.removeprefix("#"))
+    return f"rgb({red}, {green}, {blue})"
 
 
 def timeline_colours(drawn: Visualizer) -> set[str]:
