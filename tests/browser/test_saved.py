@@ -7,7 +7,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from nki_lab.export.colours import COLOURS
 from nki_lab.widgets import MIME
@@ -91,7 +91,7 @@ def test_a_damaged_message_says_so_and_leaves_the_rest(jupyter: Lab, tab: Window
     reopened(tab, jupyter, notebook, "damaged.ipynb")
     drawn = tab.visualizer(1)
     assert drawn.name == "add"
-    assert "cannot be shown" in tab.page.locator(".nki-visualizer").first.inner_text()
+    expect(tab.page.locator(".nki-visualizer").first).to_contain_text("cannot be shown")
 
 
 def test_what_is_drawn_outlives_the_kernel(jupyter: Lab, tab: Window) -> None:
