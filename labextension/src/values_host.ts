@@ -26,7 +26,10 @@ interface Asked {
 
 let requests = 0;
 
-/** The values of a live run. `send` gives a question to the kernel, `isGone` tells that nobody is there to answer. */
+/**
+ * The values of a live run. `send` gives a question to the kernel and tells whether it went, `isGone` tells that nobody
+ * is there to answer.
+ */
 export class KernelValues implements ValuesHost {
   readonly isLive = true;
   readonly kept = [];
@@ -35,7 +38,7 @@ export class KernelValues implements ValuesHost {
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
-    private readonly send: (content: unknown) => void,
+    private readonly send: (content: unknown) => boolean,
     private readonly isGone: () => boolean = () => false,
   ) {}
 
@@ -107,8 +110,12 @@ export class KernelValues implements ValuesHost {
     }
     requests += 1;
     this.current = { ...asked, request: requests };
-    this.send({ ...asked.content, request: requests });
-    this.watch();
+    if (this.send({ ...asked.content, request: requests })) {
+      this.watch();
+      return;
+    }
+    this.current = null;
+    asked.take({ reason: GONE }, undefined);
   }
 
   /** Say that the kernel is busy or gone while it does not answer. */

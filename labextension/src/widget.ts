@@ -38,10 +38,10 @@ class Source {
 
   constructor(readonly model: Model) {
     this.feed = new Feed({
-      requestSteps: (first, count) => model.send({ kind: 'steps', first, count }),
+      requestSteps: (first, count) => void tell(model, { kind: 'steps', first, count }),
     });
     model.on('msg:custom', this.take);
-    model.send({ kind: 'load' });
+    if (!tell(model, { kind: 'load' })) this.feed.fail('The kernel is gone. Run the cell again.');
   }
 
   private readonly take = (content: Content, buffers: readonly (ArrayBuffer | ArrayBufferView)[] = []): void => {
@@ -58,7 +58,7 @@ class Source {
   /** Where a view asks for values. */
   values(): { readonly host: KernelValues; readonly end: () => void } {
     const host = new KernelValues(
-      content => this.model.send(content),
+      content => tell(this.model, content),
       () => isGone(this.model),
     );
     this.asking.add(host);
@@ -80,7 +80,7 @@ class Source {
       if (step === this.model.get('step')) return;
       this.sent = step;
       this.model.set('step', step);
-      this.model.save_changes();
+      if (!isGone(this.model)) attempt(() => this.model.save_changes());
     };
     const receive = (): void => {
       const step = this.model.get('step');
@@ -99,6 +99,20 @@ class Source {
       unlisten();
       this.model.off('change:step', receive);
     };
+  }
+}
+
+/** Send a message to the kernel; false if it is gone. Between its end and the word of it, sending throws. */
+function tell(model: Model, content: unknown): boolean {
+  return attempt(() => model.send(content));
+}
+
+function attempt(act: () => void): boolean {
+  try {
+    act();
+    return true;
+  } catch {
+    return false;
   }
 }
 

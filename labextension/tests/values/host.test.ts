@@ -16,14 +16,16 @@ interface Sent {
 let sent: Sent[];
 let got: ValuesAnswer[];
 let gone: boolean;
+/** Whether the connection takes nothing any more, though the kernel is not known to be dead. */
+let isClosed: boolean;
 let host: KernelValues;
 const take = (answer: ValuesAnswer): void => void got.push(answer);
 
 beforeEach(() => {
   vi.useFakeTimers();
-  [sent, got, gone] = [[], [], false];
+  [sent, got, gone, isClosed] = [[], [], false, false];
   host = new KernelValues(
-    content => sent.push(content as Sent),
+    content => !isClosed && sent.push(content as Sent) > 0,
     () => gone,
   );
 });
@@ -65,6 +67,15 @@ describe('questions to a kernel', () => {
     expect(got).toEqual([{ kind: 'none', reason: expect.stringContaining('kernel is gone') as string }]);
     host.ask(ASKED, take);
     expect(got).toHaveLength(2);
+    expect(sent).toHaveLength(1);
+  });
+
+  test('say that the kernel is gone where the connection takes nothing', () => {
+    isClosed = true;
+    host.ask(ASKED, take);
+    expect(got).toEqual([{ kind: 'none', reason: expect.stringContaining('kernel is gone') as string }]);
+    isClosed = false;
+    host.ask(ASKED, take);
     expect(sent).toHaveLength(1);
   });
 
