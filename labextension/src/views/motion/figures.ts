@@ -2,8 +2,10 @@
 import { el, svg } from '../../dom';
 import * as format from '../../format';
 import { bytesOf } from './layout';
-import type { Motion, Operand } from './model';
+import type { Picks } from './access';
+import type { Gathered, Motion, Operand } from './model';
 import { gathered } from './model';
+import { outsideText } from './text';
 import { runs } from './pattern';
 
 /** Runs that are drawn in the strip of all bytes, and below it. */
@@ -226,51 +228,67 @@ export function efficiencyText(transfer: NonNullable<Motion['transfer']>, engine
   return `Back to back ${format.percent(transfer.efficiency)} per engine, ${share}. ${alone}`;
 }
 
-/** Rows that an index tensor selects, where its values are known. */
+/** Rows that an index tensor selects; the reason why that is unknown, where it is. */
 export function gatherFigure(item: Operand): HTMLElement | null {
-  const values = item.index?.values;
-  if (!values || item.indirect !== 'vector') return null;
-  const extent = item.buffer.shape[0] ?? 0;
-  const found = gathered(values, extent);
+  const { index } = item;
+  if (index === null || item.indirect !== 'vector') return null;
+  const isWritten = item.role !== 'read';
+  const title = el('h4', {}, `Rows ${isWritten ? 'written' : 'read'} by ${index.name}`);
+  const { picks } = index;
+  if (picks === null)
+    return el('div', { class: 'nki-mo-figure' }, title, el('p', { class: 'nki-quiet' }, sentence(index.reason)));
+  const found = gathered(picks);
+  const said = [
+    format.plural(found.distinct, 'distinct row'),
+    found.repeated > 0 ? `${format.count(found.repeated)} ${isWritten ? 'written' : 'read'} more than once` : '',
+    outsideText(item),
+  ].filter(text => text !== '');
+  const few = found.rows.length < found.count;
+  const drawn = few
+    ? ` ${format.ordinal(found.rows[0].place)} to ${format.ordinal(found.rows[found.rows.length - 1].place)} of ${format.count(found.count)} drawn.`
+    : '';
+  return el(
+    'div',
+    { class: 'nki-mo-figure' },
+    title,
+    picksFigure(item, picks, found),
+    el('p', { class: found.outside > 0 ? 'nki-mo-outside-text' : '' }, `${said.join(', ')}.${drawn}`),
+  );
+}
+
+/** Indices on the left, the tensor that has the rows, and the rows of the other side. */
+function picksFigure(item: Operand, picks: Picks, { rows }: Gathered): SVGSVGElement {
   const step = 18;
-  const height = Math.max(found.rows.length * step, step);
-  const width = 380;
+  const height = Math.max(rows.length * step, step);
+  const all = Math.max(item.layout.rows, 1);
   const figure = svg('svg', {
     class: 'nki-mo-gather',
-    viewBox: `0 0 ${width} ${height}`,
+    viewBox: `0 0 380 ${height}`,
     width: '100%',
     'aria-hidden': 'true',
     style: hueOf(item),
   });
   figure.append(svg('rect', { class: 'nki-mo-buffer', x: 190.5, y: 0.5, width: 90, height: height - 1 }));
-  found.rows.forEach(({ row, inside }, i) => {
+  rows.forEach(({ row, inside }, i) => {
     const y = i * step + step / 2;
-    const to = inside && extent > 0 ? 1 + ((row + 0.5) / extent) * (height - 2) : height - 2;
-    const look = inside ? 'nki-mo-pick' : 'nki-mo-pick nki-mo-outside';
-    figure.append(
-      svg(
-        'text',
-        { class: inside ? 'nki-mo-axis' : 'nki-mo-axis nki-mo-wrong', x: 60, y: y + 4, 'text-anchor': 'end' },
-        String(row),
-      ),
-    );
-    figure.append(svg('path', { class: look, d: `M66 ${y}C128 ${y} 128 ${to} 190 ${to}` }));
-    if (inside) figure.append(svg('path', { class: 'nki-mo-pick', d: `M190 ${to}H281C312 ${to} 312 ${y} 340 ${y}` }));
+    const look = inside ? 'nki-mo-axis' : 'nki-mo-axis nki-mo-wrong';
+    figure.append(svg('text', { class: look, x: 60, y: y + 4, 'text-anchor': 'end' }, String(row)));
+    if (inside) {
+      const at = Math.floor((item.view.offset + row * picks.stride) / item.layout.columns);
+      const to = 1 + ((at + 0.5) / all) * (height - 2);
+      figure.append(svg('path', { class: 'nki-mo-pick', d: `M66 ${y}C128 ${y} 128 ${to} 190 ${to}` }));
+      figure.append(svg('path', { class: 'nki-mo-pick', d: `M190 ${to}H281C312 ${to} 312 ${y} 340 ${y}` }));
+    } else {
+      figure.append(svg('path', { class: 'nki-mo-pick nki-mo-outside', d: `M66 ${y}H180` }));
+      figure.append(svg('path', { class: 'nki-mo-outside', d: `M176 ${y - 4}l8 8m0 -8l-8 8` }));
+    }
     figure.append(
       svg('rect', { class: inside ? 'nki-mo-slice' : 'nki-mo-lost', x: 341, y: y - 7, width: 36, height: 14 }),
     );
   });
-  const said = [
-    format.plural(found.distinct, 'distinct row'),
-    found.repeated > 0 ? `${format.count(found.repeated)} read more than once` : '',
-    found.outside > 0 ? `${format.count(found.outside)} outside of the tensor` : '',
-  ].filter(text => text !== '');
-  const drawn = found.rows.length < found.count ? ` ${found.rows.length} of ${format.count(found.count)} drawn.` : '';
-  return el(
-    'div',
-    { class: 'nki-mo-figure' },
-    el('h4', {}, `Rows by ${item.index?.name ?? ''}`),
-    figure,
-    el('p', {}, `${said.join(', ')}.${drawn}`),
-  );
+  return figure;
+}
+
+function sentence(text: string): string {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
 }

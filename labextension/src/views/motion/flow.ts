@@ -6,7 +6,7 @@ import { icon } from '../../icons';
 import type { Context } from '../../types';
 import type { Motion, Operand } from './model';
 import { banksOf } from './model';
-import { accumulationText, describe, indirection, named, partitions, pattern, unused } from './text';
+import { accumulationText, describe, indirection, named, outsideText, partitions, pattern, unused } from './text';
 import { shadeOf, tile, type Tile } from './tile';
 
 export interface FlowOptions {
@@ -178,7 +178,14 @@ function operandElement(
       el('span', { class: 'nki-quiet nki-ellipsis', title: what }, item.layout.known ? shape : what),
     ),
     tile.element,
-    el('div', { class: 'nki-mo-caption nki-ellipsis', title: `${named(item)} ${pattern(item.view)}` }, text),
+    el(
+      'div',
+      {
+        class: `nki-mo-caption nki-ellipsis${outsideText(item) ? ' nki-mo-outside-text' : ''}`,
+        title: `${named(item)} ${pattern(item.view)}`,
+      },
+      text,
+    ),
     el(
       'div',
       { class: 'nki-mo-line nki-mo-links' },
@@ -198,14 +205,15 @@ function shapeText(shape: readonly number[], isWide: boolean): string {
 function captionOf(motion: Motion, item: Operand, bankBytes: number): string {
   const banks = banksOf(item, bankBytes);
   const where =
-    indirection(item) ||
+    (outsideText(item) && item.index ? `rows by ${item.index.name}` : indirection(item)) ||
     (banks ? `${banks[0] === banks[1] ? 'bank' : 'banks'} ${format.range(banks[0], banks[1])}` : '') ||
     item.subscript ||
     partitions(item) ||
     pattern(item.view);
+  const outside = outsideText(item);
   const often = item.repeats > 1 ? `× ${format.count(item.repeats)}` : '';
   const adding = item.role === 'accumulate' ? accumulationText(motion).replace('accumulation', 'adds') : '';
-  return [item.part, where, often, adding].filter(text => text !== '').join(' · ');
+  return [outside, item.part, where, often, adding].filter(text => text !== '').join(' · ');
 }
 
 function link(
