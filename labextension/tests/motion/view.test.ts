@@ -344,7 +344,7 @@ describe('the motion view', () => {
     expect(store.state.selected).toBe(1);
     go(1);
     expect(element.querySelectorAll('.nki-mo-operand')).toHaveLength(5); // two of them came from HBM
-    expect(element.textContent).toContain('stationary · [:, 128:256]');
+    expect(element.textContent).toContain('stationary · [:,\u00a0128:256]');
     expect(element.textContent).toContain('K 64 of 128');
     button(element, 'Written by #1').click();
     expect(store.state.selected).toBe(0);
@@ -411,8 +411,9 @@ describe('the motion view', () => {
       '1 KiB run',
       'stride 8 KiB',
       '8 of 16 idle',
-      'here: 42 %',
-      '21 % of 368 GB/s',
+      '42 % back to back',
+      'together 21 % of 368 GB/s',
+      '184 GB/s while its data move, 50 % of peak',
       'partitions 64–127 not used',
     ])
       expect(text).toContain(part);

@@ -28,7 +28,7 @@ export function bytesFigure(item: Operand, width: number): HTMLElement | null {
   const more = found.count - found.runs.length;
   return el(
     'div',
-    { class: 'nki-mo-figure' },
+    { class: 'nki-mo-figure', style: { width: `${width}px` } },
     el(
       'div',
       { class: 'nki-mo-line' },
@@ -185,6 +185,8 @@ export function efficiencyFigure({ transfer, machine, hue }: Motion): HTMLElemen
       style: `--hue: var(--nki-${hue})`,
     },
     svg('path', { class: 'nki-mo-base', d: `M8 ${height - 4}H${width - 8}` }),
+    svg('path', { class: 'nki-mo-base nki-mo-full', d: `M8 ${y(1)}H${width - 8}` }),
+    svg('text', { class: 'nki-mo-axis', x: 8, y: y(1) + 12 }, '100 %'),
     svg('path', { class: 'nki-mo-line-of', d: path }),
     ...bytes
       .filter((_, i) => i % 2 === 0)
@@ -204,13 +206,13 @@ export function efficiencyFigure({ transfer, machine, hue }: Motion): HTMLElemen
         y: Math.max(here.y + 4, 12),
         'text-anchor': isLeft ? 'end' : 'start',
       },
-      `here: ${format.percent(transfer.efficiency)}`,
+      `${format.percent(transfer.efficiency)} back to back`,
     ),
   );
   return el(
     'div',
     { class: 'nki-mo-figure' },
-    el('h4', {}, 'Efficiency of one engine by bytes per run, one run a partition, back to back'),
+    el('h4', {}, 'Back to back: share of an engine’s peak by bytes of a run, a run a partition'),
     figure,
     el('p', {}, efficiencyText(transfer, machine.dmaEngines)),
   );
@@ -220,12 +222,16 @@ function anchorOf(size: number, all: readonly number[]): string {
   return size === all[0] ? 'start' : size === all[all.length - 1] ? 'end' : 'middle';
 }
 
-/** "Back to back 42 % per engine; 8 of 16 engines carry data: 21 % of 368 GB/s. Alone: 184 GB/s while its data move." */
+/**
+ * "Such transfers back to back: 42 % of the peak of an engine; 8 of 16 engines carry data, together 21 % of 368 GB/s.
+ * This one alone: 184 GB/s while its data move."
+ */
 export function efficiencyText(transfer: NonNullable<Motion['transfer']>, engines: number): string {
   const peak = format.rate(transfer.peak, 1e12);
-  const alone = `Its own data move at ${format.rate(transfer.bytes, transfer.duration)}.`;
-  const share = `${transfer.engines.length} of ${engines} engines carry data: ${format.percent(transfer.share)} of ${peak}`;
-  return `Back to back ${format.percent(transfer.efficiency)} per engine, ${share}. ${alone}`;
+  const alone = `This one alone: ${format.rate(transfer.bytes, transfer.duration)} while its data move.`;
+  const carry = `${transfer.engines.length} of ${engines} engines carry data`;
+  const each = `Such transfers back to back: ${format.percent(transfer.efficiency)} of the peak of an engine`;
+  return `${each}; ${carry}, together ${format.percent(transfer.share)} of ${peak}. ${alone}`;
 }
 
 /** Rows that an index tensor selects; the reason why that is unknown, where it is. */
@@ -245,7 +251,7 @@ export function gatherFigure(item: Operand): HTMLElement | null {
   ].filter(text => text !== '');
   const few = found.rows.length < found.count;
   const drawn = few
-    ? ` ${format.ordinal(found.rows[0].place)} to ${format.ordinal(found.rows[found.rows.length - 1].place)} of ${format.count(found.count)} drawn.`
+    ? ` Indices ${format.ordinal(found.rows[0].place)} to ${format.ordinal(found.rows[found.rows.length - 1].place)} of ${format.count(found.count)} drawn.`
     : '';
   return el(
     'div',

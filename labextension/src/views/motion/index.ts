@@ -12,7 +12,7 @@ import style from './motion.css';
 import { accumulationText, transferText } from './text';
 
 /** Tiles by the number of operands on a side: what the panel has room for. */
-const TILE_HEIGHTS = [64, 64, 40, 24] as const;
+const TILE_HEIGHTS = [64, 64, 40, 20] as const;
 const MOST = 3;
 /** Taken where nothing is laid out yet. */
 const WIDTH = 400;
