@@ -218,11 +218,11 @@ def open(path: str | os.PathLike[str]) -> SavedRun:  # noqa: A001 - the contract
     A folder with the tables of a Neuron Explorer profile opens the same way. NKI018 where there is no such folder,
     NKI019 where it holds neither or is damaged, NKI020 where a later version wrote it.
     """
-    from nki_lab.kernel_runtime.recording.folder import MANIFEST
+    from nki_lab.kernel_runtime.recording.folder import MANIFEST, pins
 
     folder = Path(path)
     if (folder / "Instruction.parquet").is_file() and not (folder / MANIFEST).exists():
         from nki_lab.export.explorer.reading import read_profile
 
         return SavedRun(read_profile(folder), folder)
-    return SavedRun(Recording.open(folder), folder)
+    return SavedRun(Recording.open(folder), folder, pins(folder))

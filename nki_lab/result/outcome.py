@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -61,7 +61,7 @@ class Run(Recorded):
         self._fault_after = execution.fault_after
         self._values = execution.values
         self._references: Mapping[int, Array] = {}
-        self._pins: tuple[bytes, ...] = ()
+        self._pins: dict[tuple[int, int], bytes] = {}
 
     @cached_property
     def summary(self) -> Summary:
@@ -144,25 +144,30 @@ class Run(Recorded):
     def pin(self, name: object, *, step: int | None = None) -> Run:
         """Keep a picture of a tensor's values, at the end of the run or after a `step`; return this run.
 
-        Notebooks and pages that are written from now on show it where there is no kernel to ask: a heat map of at most
-        16,384 cells, with counts and a histogram. `name` is as for `tile`. NKI028 where there are no values, or all
-        pictures of the run would take more than 512 KiB.
+        Notebooks, pages and folders that are written from now on have it, and show it where there is no kernel to ask:
+        a heat map of at most 16,384 cells, with counts and a histogram. `name` is as for `tile`. NKI028 where there are
+        no values, or all pictures of the run would take more than 512 KiB.
         """
-        values = self._computed()
+        self._computed()
         buffer = self._tensors.find(name, step)
         number = getattr(getattr(buffer, "_buffer", getattr(buffer, "buffer", buffer)), "id", -1)
-        count = len(self._tensors.program)
-        at = count - 1 if step is None else step
-        tiles = tiles_of(values)
-        content = tiles.content(at, number, after=True)
+        self._pinned(number, len(self._tensors.program) - 1 if step is None else step)
+        return self
+
+    def _pinned(self, number: int, step: int) -> bytes:
+        """Keep a picture of a buffer after a step, and return it."""
+        tiles = tiles_of(self._computed())
+        content = tiles.content(step, number, after=True)
         if content is None:
+            name = self._tensors.labels[number]
             raise coded_error(
                 "NKI028", f"the values of {name!r} are not known", limit="values are known up to the fault of a run"
             )
-        asked = ValuesAsked(request=0, step=at, buffer=number)
-        indices = tiles.index_uses(at, number)
+        asked = ValuesAsked(request=0, step=step, buffer=number)
+        indices = tiles.index_uses(step, number)
         picture = encode_values(asked, content, indices=indices, most_cells=FEW_CELLS)
-        size = sum(len(compact(item)) for item in (*self._pins, picture))
+        others = {place: item for place, item in self._pins.items() if place != (number, step)}
+        size = sum(len(compact(item)) for item in (*others.values(), picture))
         if size > PINNED_BYTES:
             raise coded_error(
                 "NKI028",
@@ -170,13 +175,17 @@ class Run(Recorded):
                 limit=f"pictures of at most {PINNED_BYTES:,} bytes",
                 help="pin fewer tiles",
             )
-        self._pins = (*self._pins, picture)
-        return self
+        self._pins[number, step] = picture
+        return picture
+
+    @property
+    def _pin(self) -> Callable[[int, int], bytes] | None:
+        return self._pinned if isinstance(self._values, session.RunValues) and self.has_recording else None
 
     @property
     def pins(self) -> tuple[bytes, ...]:
         """The pictures of pinned tiles, as messages."""
-        return self._pins
+        return tuple(self._pins.values())
 
     def blame(self, tolerance: float | None = None, *, against: object = None, seconds: float = math.inf) -> Blame:
         """Find the first instruction that introduces a relative error of more than `tolerance`.

@@ -43,8 +43,10 @@ class Recorded:
         raise NotImplementedError
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the recording into a folder, by custom called something.nkirec; what was there is replaced whole."""
-        self.recording.save(path)
+        """Write the recording, and pinned tiles, into a folder, by custom called something.nkirec; what was there is
+        replaced whole.
+        """
+        self.recording.save(path, self.pins)
         return Path(path)
 
     def to_perfetto(self, path: str | os.PathLike[str]) -> Path:
@@ -91,12 +93,18 @@ class Recorded:
         from nki_lab import widgets
 
         tiles = tiles_of(self.values, self._checked, self._growth)
-        return widgets.view(self.recording, fault=self.fault, step=-1 if step is None else step, tiles=tiles)
+        at = -1 if step is None else step
+        return widgets.view(self.recording, fault=self.fault, step=at, tiles=tiles, pins=self.pins, pin=self._pin)
 
     @property
     def pins(self) -> tuple[bytes, ...]:
         """The pictures of tiles that notebooks and pages keep, as messages; see `Run.pin`."""
         return ()
+
+    @property
+    def _pin(self) -> Callable[[int, int], bytes] | None:
+        """The function that keeps a picture of a buffer after a step and returns it; None where there are no values."""
+        return None
 
     def _growth(self) -> ErrorGrowth:
         """Return how the errors of the run grow from step to step."""
@@ -144,8 +152,9 @@ class Recorded:
 class SavedRun(Recorded):
     """A run that was saved, or profiled elsewhere: everything but the arrays and the program."""
 
-    def __init__(self, recording: Recording, path: Path) -> None:
+    def __init__(self, recording: Recording, path: Path, pins: tuple[bytes, ...] = ()) -> None:
         self._recording = recording
+        self._pins = pins
         self.path = path
         self.name = str(recording.summary.get("kernel") or path.stem)
         self.target = str(recording.summary.get("target") or "")
@@ -155,6 +164,11 @@ class SavedRun(Recorded):
     def recording(self) -> Recording:
         """The instructions of the run with lanes and times, as tables; columns are read from the folder on demand."""
         return self._recording
+
+    @property
+    def pins(self) -> tuple[bytes, ...]:
+        """The pictures of tiles that were pinned before the run was saved."""
+        return self._pins
 
     def __repr__(self) -> str:
         where = f" on {self.target}" if self.target else ""

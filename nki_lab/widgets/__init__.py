@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.widgets.value_answers import Pinning
 from nki_lab.wire import VERSION, compact, encode
 
 if TYPE_CHECKING:
@@ -22,10 +23,19 @@ messages of pinned tiles are in "values", in the same form."""
 _LEAST: Final = 4  # compressed bytes of a row; a run that cannot fit is not encoded to find out
 
 
-def view(recording: Recording, *, fault: int = -1, step: int = -1, tiles: TileSource | None = None) -> Visualizer:
+def view(
+    recording: Recording,
+    *,
+    fault: int = -1,
+    step: int = -1,
+    tiles: TileSource | None = None,
+    pins: Sequence[bytes] = (),
+    pin: Pinning | None = None,
+) -> Visualizer:
     """The widget that draws a recording, at a step where one is given; NKI022 where the notebook packages are missing.
 
     `fault` is the row at which the run failed, -1: it did not. `tiles` answer for values while the kernel lives.
+    `pins` are messages of tiles; `pin` keeps one more, of a buffer after a step, and returns its message.
     """
     try:
         module = importlib.import_module("nki_lab.widgets.visualizer")
@@ -38,7 +48,7 @@ def view(recording: Recording, *, fault: int = -1, step: int = -1, tiles: TileSo
                 help="pip install 'nki-lab[notebook]', or write a page with run.to_html(\"run.html\")",
             )
         ) from None
-    made: Visualizer = module.Visualizer(recording, fault=fault, step=step, tiles=tiles)
+    made: Visualizer = module.Visualizer(recording, fault=fault, step=step, tiles=tiles, pins=pins, pin=pin)
     return made
 
 

@@ -4,14 +4,16 @@ The page asks {"kind": "values", "request": n, "step": s, "buffer": b, "when": o
 "", "excerpt": [row, column]} and gets {"kind": "values", "request": n} with a message of `nki_lab.wire.values`, or with
 "reason". To {"kind": "nonfinite", "request": n, "step": s, "until": u} it gets "step", -1: none, and "until", where to
 go on, -1: nowhere. To {"kind": "growth", "request": n} it gets the fields of `ErrorGrowth`, and to {"kind": "indices",
-"request": n, "step": s, "view": v} those of `IndexUse`. Whatever goes wrong is a reason: the kernel goes on.
+"request": n, "step": s, "view": v} those of `IndexUse`. {"kind": "pin", "request": n, "step": s, "buffer": b} keeps a
+tile as `Run.pin` does, and gets its message. Whatever goes wrong is a reason: the kernel goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.wire.values import TIMES, ValuesAsked, encode_values
 
@@ -20,10 +22,17 @@ _SECONDS: Final = 1.0
 UNKNOWN: Final = "The values are unknown here: the run failed before they were computed."
 
 
-def answer(tiles: TileSource | None, asked: Mapping[str, object]) -> tuple[dict[str, object], bytes | None] | None:
+Pinning = Callable[[int, int], bytes]
+"""Keeps a picture of a buffer after a step, and returns its message."""
+_NO_PIN: Final = "Nothing can be pinned here."
+
+
+def answer(
+    tiles: TileSource | None, asked: Mapping[str, object], pin: Pinning | None = None
+) -> tuple[dict[str, object], bytes | None] | None:
     """Return what the page is told, with a message if there is one; None if it asks for something else."""
     kind, request = asked.get("kind"), asked.get("request")
-    if kind not in {"values", "nonfinite", "growth", "indices"} or not _is_count(request):
+    if kind not in {"values", "nonfinite", "growth", "indices", "pin"} or not _is_count(request):
         return None
     told: dict[str, object] = {"kind": kind, "request": request}
     if tiles is None or tiles.reason:
@@ -34,12 +43,18 @@ def answer(tiles: TileSource | None, asked: Mapping[str, object]) -> tuple[dict[
             return {**told, "step": found.step, "until": found.until}, None
         if kind == "growth":
             return {**told, **tiles.growth()._asdict()}, None
+        if kind == "pin":
+            if pin is None:
+                return {**told, "reason": _NO_PIN}, None
+            return told, pin(_number(asked, "buffer"), _number(asked, "step"))
         if kind == "indices":
             use = tiles.indices(_number(asked, "step"), _number(asked, "view"))
             return {**told, **({"reason": UNKNOWN} if use is None else use._asdict())}, None
         content = _values(tiles, asked)
     except KeyboardInterrupt:
         return {**told, "reason": "Interrupted."}, None
+    except NkiError as error:
+        return {**told, "reason": _sentence(error.diagnostics[0].message)}, None
     except Exception as error:  # noqa: BLE001 - the page says it, the kernel goes on
         return {**told, "reason": _sentence(str(error) or type(error).__name__)}, None
     return ({**told, "reason": UNKNOWN}, None) if content is None else (told, content)

@@ -3,13 +3,14 @@
 The page says {"kind": "load"} when it is drawn, and gets the opening message of the run and its rows; it says
 {"kind": "steps", "first": n, "count": m} for other rows of a run that is too large to be sent whole. Each message is
 cut into parts {"kind": "part", "message": its number, "offset": bytes before the part, "total": bytes in all}, each
-with one buffer. {"kind": "failed", "text": …} comes in place of what cannot be read. `nki_lab.widgets.value_answers`
-says how it asks for values. What moves while a user looks is `step` alone, a small number that both sides keep equal.
+with one buffer. Before the opening message {"kind": "kept"} has a message of each pinned tile. {"kind": "failed",
+"text": …} comes in place of what cannot be read. `nki_lab.widgets.value_answers` says how it asks for values. What
+moves while a user looks is `step` alone, a small number that both sides keep equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -18,7 +19,7 @@ import traitlets
 
 from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.widgets.value_answers import answer
+from nki_lab.widgets.value_answers import Pinning, answer
 from nki_lab.wire import RANGE, STATIC, Messages
 
 PART: Final = 4 * 2**20
@@ -32,10 +33,17 @@ class Visualizer(anywidget.AnyWidget):
     step = traitlets.Int(-1).tag(sync=True)
 
     def __init__(
-        self, recording: Recording, *, fault: int = -1, step: int = -1, tiles: TileSource | None = None
+        self,
+        recording: Recording,
+        *,
+        fault: int = -1,
+        step: int = -1,
+        tiles: TileSource | None = None,
+        pins: Sequence[bytes] = (),
+        pin: Pinning | None = None,
     ) -> None:
         super().__init__(step=step)
-        self._tiles = tiles
+        self._tiles, self._pins, self._pin = tiles, tuple(pins), pin
         self._messages = Messages(recording, fault=fault)
         self._sent = 0
         self.on_msg(self._answer)
@@ -43,12 +51,16 @@ class Visualizer(anywidget.AnyWidget):
     def _answer(self, _widget: object, content: object, _buffers: object) -> None:
         """Send what the page asks for."""
         asked = content if isinstance(content, dict) else {}
-        values = answer(self._tiles, asked)
+        values = answer(self._tiles, asked, self._pin)
         if values is not None:
+            if asked["kind"] == "pin" and values[1] is not None:
+                self._pins = (*self._pins, values[1])
             self.send(values[0], buffers=None if values[1] is None else [values[1]])
             return
         match asked.get("kind"), asked.get("first"), asked.get("count"):
             case "load", _, _:
+                if self._pins:
+                    self.send({"kind": "kept"}, buffers=list(self._pins))
                 messages: Iterable[bytes] = self._messages
             case "steps", int(first), int(count):
                 messages = (self._messages.rows(*at) for at in [(first, min(count, RANGE))])  # encoded in the try

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import zlib
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ import nki_lab
 from nki_lab import widgets
 from nki_lab.diagnostic import NkiError
 from nki_lab.export.html import VALUES_CLASS
+from nki_lab.kernel_runtime.recording.folder import MANIFEST
 from nki_lab.result import outcome
+from nki_lab.wire.labels import tensor_labels
 from tests.wire.reader import read
 
 
@@ -70,3 +73,64 @@ def test_what_has_no_values_cannot_be_pinned(run: nki_lab.Run) -> None:
     with pytest.raises(NkiError, match="NKI028"):
         profile.pin("tile")
     assert profile.pins == ()
+
+
+def test_a_folder_keeps_the_pinned_tiles_and_every_door_of_it_shows_them(run: nki_lab.Run, tmp_path: Path) -> None:
+    run.pin("tile", step=0).pin("tile").pin("tile").save(tmp_path / "a.nkirec")
+    saved = nki_lab.open(tmp_path / "a.nkirec")
+    assert saved.pins == run.pins
+    assert len(saved.pins) == 2
+    assert [header["step"] for header, _ in kept(saved._repr_mimebundle_())] == [0, 2]
+    assert saved.to_html(tmp_path / "a.html").read_text("utf-8").count(f'class="{VALUES_CLASS}"') == 2
+    saved.save(tmp_path / "b.nkirec")
+    assert nki_lab.open(tmp_path / "b.nkirec").pins == run.pins
+    nki_lab.run(doubled, np.zeros((128, 512), np.float32), target="trn2").save(tmp_path / "b.nkirec")
+    assert nki_lab.open(tmp_path / "b.nkirec").pins == ()
+
+
+@pytest.mark.parametrize("damage", ["!!", 7, None, [], base64.b64encode(b"nothing").decode()])
+def test_a_damaged_pin_in_a_folder_is_left_out(run: nki_lab.Run, tmp_path: Path, damage: object) -> None:
+    run.pin("tile", step=0).pin("tile").save(tmp_path / "a")
+    manifest = tmp_path / "a" / MANIFEST
+    content = json.loads(manifest.read_text("utf-8"))
+    content["pins"][0] = damage
+    manifest.write_text(json.dumps(content), "utf-8")
+    assert nki_lab.open(tmp_path / "a").pins == run.pins[1:]
+    content["pins"] = damage
+    manifest.write_text(json.dumps(content), "utf-8")
+    assert nki_lab.open(tmp_path / "a").pins == ()
+
+
+def test_the_page_pins_as_the_notebook_does(run: nki_lab.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[dict[str, Any], Any]] = []
+    widget = run.pin("out").view()
+    monkeypatch.setattr(widget, "send", lambda content, buffers=None: told.append((content, buffers)))
+    number = tensor_labels(run.recording).index("tile")
+    widget._answer(widget, {"kind": "pin", "request": 4, "step": 1, "buffer": number}, [])
+    assert told == [({"kind": "pin", "request": 4}, [run.pins[1]])]
+    assert len(run.pins) == 2
+    told.clear()
+    widget._answer(widget, {"kind": "load"}, [])
+    assert told[0] == ({"kind": "kept"}, list(run.pins))
+    assert told[1][0]["kind"] == "part"
+    told.clear()
+    monkeypatch.setattr(outcome, "PINNED_BYTES", 1000)
+    for step, buffer in ((0, number), (0, 10_000), (10_000, number), ("0", number)):
+        widget._answer(widget, {"kind": "pin", "request": 5, "step": step, "buffer": buffer}, [])
+        content, buffers = told[-1]
+        assert content["reason"].endswith(".")
+        assert buffers is None
+    assert len(run.pins) == 2
+
+
+def test_a_saved_run_shows_its_pins_in_a_widget_and_takes_no_more(
+    run: nki_lab.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.pin("tile").save(tmp_path / "a")
+    told: list[tuple[dict[str, Any], Any]] = []
+    widget = nki_lab.open(tmp_path / "a").view()
+    monkeypatch.setattr(widget, "send", lambda content, buffers=None: told.append((content, buffers)))
+    widget._answer(widget, {"kind": "load"}, [])
+    assert told[0] == ({"kind": "kept"}, list(run.pins))
+    widget._answer(widget, {"kind": "pin", "request": 5, "step": 0, "buffer": 0}, [])
+    assert "saved run" in told[-1][0]["reason"]

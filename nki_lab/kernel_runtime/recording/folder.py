@@ -13,7 +13,8 @@ import fcntl
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -34,17 +35,21 @@ from nki_lab.kernel_runtime.recording.stored import (
 MANIFEST: Final = "nki_lab.json"
 FORMAT: Final = "nki_lab recording"
 _MANIFEST_BYTES: Final = 1 << 26
+_PINS: Final = "pins"  # of the manifest: messages of tiles in the zlib format, in base64
+_PIN_BYTES: Final = 1 << 24
 _WORKED_OUT: Final = {"lane_sums", "lane_sum_levels", "triggers"}  # where a folder has none
 _ATTEMPTS: Final = 20
 
 
-def store(tables: Mapping[str, Columns], path: str | os.PathLike[str]) -> None:
-    """Write the tables into the folder `path`, in place of those that its manifest names. Raises NKI021."""
+def store(tables: Mapping[str, Columns], path: str | os.PathLike[str], pins: Sequence[bytes] = ()) -> None:
+    """Write the tables, and pictures of tiles, into the folder `path`, in place of what its manifest names. Raises
+    NKI021.
+    """
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder) as alone:
-            _store(tables, folder, alone)
+            _store(tables, folder, alone, pins)
     except NkiError:
         raise
     except OSError as error:
@@ -57,7 +62,7 @@ def store(tables: Mapping[str, Columns], path: str | os.PathLike[str]) -> None:
         ) from error
 
 
-def _store(tables: Mapping[str, Columns], folder: Path, alone: bool) -> None:
+def _store(tables: Mapping[str, Columns], folder: Path, alone: bool, pins: Sequence[bytes]) -> None:
     token = secrets.token_hex(8)
     files = {name: folder / f"nki_lab_{name}.{token}.parquet" for name in tables}
     draft = folder / f"{MANIFEST}.{token}"
@@ -67,7 +72,9 @@ def _store(tables: Mapping[str, Columns], folder: Path, alone: bool) -> None:
             write(table, files[name])
             _sync(files[name])
         entries = {name: {"file": file.name, **_entry(checksums_of(file))} for name, file in files.items()}
-        text = json.dumps({"format": FORMAT, "version": list(schema.VERSION), "tables": entries}, indent=1)
+        kept = {_PINS: [base64.b64encode(zlib.compress(pin)).decode() for pin in pins]} if pins else {}
+        manifest = {"format": FORMAT, "version": list(schema.VERSION), "tables": entries, **kept}
+        text = json.dumps(manifest, indent=1)
         draft.write_text(text + "\n", encoding="utf-8")
         _sync(draft)
         _sync(folder)
@@ -132,6 +139,19 @@ def load(path: str | os.PathLike[str]) -> dict[str, Columns]:
             if attempt == _ATTEMPTS - 1 or _manifest(folder) == manifest:
                 raise
     raise AssertionError("unreachable")
+
+
+def pins(path: str | os.PathLike[str]) -> tuple[bytes, ...]:
+    """The pictures of tiles in the folder `path`; those that are damaged are left out. Raises NKI019, NKI020."""
+    found: list[bytes] = []
+    entries = _manifest(Path(path)).get(_PINS)
+    for text in entries if isinstance(entries, list) else []:
+        with contextlib.suppress(ValueError, TypeError, zlib.error):
+            packed = zlib.decompressobj()
+            pin = packed.decompress(base64.b64decode(text, validate=True), _PIN_BYTES)
+            if packed.eof:
+                found.append(pin)
+    return tuple(found)
 
 
 def _manifest(folder: Path) -> dict[str, Json]:

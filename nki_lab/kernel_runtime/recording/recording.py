@@ -111,15 +111,15 @@ class Recording:
 
         return cls._of(folder.load(path))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the recording into a folder, in place of the one that may be there.
+    def save(self, path: str | os.PathLike[str], pins: Sequence[bytes] = ()) -> None:
+        """Write the recording into a folder, in place of the one that may be there, with the pictures of pinned tiles.
 
         Whatever interrupts this, the folder holds the old recording or the new one, whole. Raises NKI021 if the disk
         does not take it.
         """
         from nki_lab.kernel_runtime.recording import folder
 
-        folder.store({name: self.table(name) for name in schema.TABLES}, path)
+        folder.store({name: self.table(name) for name in schema.TABLES}, path, pins)
 
     # Tables
 
