@@ -26,6 +26,7 @@ import { createTimeline } from './views/timeline';
 import { createTransport } from './views/transport';
 import { createWidths } from './widths';
 import { createValues, type ValuesView } from './views/values';
+import { writesTo } from './views/values/tiles';
 import { spoken } from './words';
 
 type Layout = State['layout'];
@@ -299,7 +300,8 @@ function findingSteps({ run }: Context): readonly number[] {
 }
 
 function stopsAt({ run, store }: Context, step: number): boolean {
-  const { breakpoints } = store.state;
+  const { breakpoints, stopTile } = store.state;
+  if (writesTo(run, stopTile, step)) return true;
   if (!breakpoints.size || !run.has(step)) return false;
   const site = run.siteOf(step);
   return site !== null && breakpoints.has(`${site.source}:${site.line}`);

@@ -39,6 +39,7 @@ export function initialState(run: Run): State {
     speed: speedFor(run),
     usedRange: true,
     breakpoints: new Set(),
+    stopTile: -1,
     query: '',
     found: null,
     searching: false,

@@ -364,6 +364,8 @@ export interface ValuesHost {
   indices(step: number, view: number, asker: string, answer: (answer: IndicesAnswer) => void): void;
   /** Find the next instruction after a step that writes NaN or an infinity: a step, -1, or a reason. */
   findNonfinite(step: number, answer: (found: number | string) => void): void;
+  /** Keep the values of a tile after a step, as `run.pin` does; '' or the reason why that failed. */
+  pin(step: number, buffer: number, answer: (reason: string) => void): void;
   /** How the errors of the run grow, or the reason why that is unknown. */
   growth(answer: (found: ErrorGrowth | string) => void): void;
   dispose(): void;
@@ -413,6 +415,8 @@ export interface State {
   readonly usedRange: boolean;
   /** Lines that playing stops at: "source:line". */
   readonly breakpoints: ReadonlySet<string>;
+  /** The tile at whose writes playing stops; -1: none. */
+  readonly stopTile: number;
   /** What is searched for, as the filter says it; '' for nothing. */
   readonly query: string;
   /** What it found; null where nothing is searched. */

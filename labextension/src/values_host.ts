@@ -36,7 +36,7 @@ let requests = 0;
  */
 export class KernelValues implements ValuesHost {
   readonly isLive = true;
-  readonly kept = [];
+  private readonly pinned = new KeptValues();
   private current: (Asked & { request: number }) | null = null;
   /** The newest question of each asker, the oldest asker first. */
   private readonly next = new Map<string, Asked>();
@@ -47,25 +47,37 @@ export class KernelValues implements ValuesHost {
     private readonly isGone: () => boolean = () => false,
   ) {}
 
+  get kept(): ValuesHost['kept'] {
+    return this.pinned.kept;
+  }
+
+  /** Take a message of a pinned tile, which is shown where the kernel has no values. What is damaged is left out. */
+  keep(bytes: ArrayBuffer | ArrayBufferView): void {
+    this.pinned.take(bytes);
+  }
+
   ask(question: ValuesQuestion, answer: (answer: ValuesAnswer) => void): void {
+    const { pinned } = this;
     this.start({
       asker: 'values',
       content: { kind: 'values', ...question },
       take(told, bytes) {
-        answer(
-          told.reason === undefined && bytes !== undefined ? read(bytes) : { kind: 'none', reason: reasonOf(told) },
-        );
+        if (told.reason === undefined && bytes !== undefined) answer(read(bytes));
+        else if (pinned.has(question.buffer)) pinned.ask(question, answer);
+        else answer({ kind: 'none', reason: reasonOf(told) });
       },
       wait: reason => answer({ kind: 'waiting', reason }),
     });
   }
 
   indices(step: number, view: number, asker: string, answer: (answer: IndicesAnswer) => void): void {
+    const { pinned } = this;
     this.start({
       asker: `indices ${asker}`,
       content: { kind: 'indices', step, view },
       take(told) {
-        answer(isUse(told) ? { kind: 'indices', use: told } : { kind: 'none', reason: reasonOf(told) });
+        const use = isUse(told) ? told : pinned.useAt(step, view);
+        answer(use === null ? { kind: 'none', reason: reasonOf(told) } : { kind: 'indices', use });
       },
       wait: reason => answer({ kind: 'waiting', reason }),
     });
@@ -84,6 +96,18 @@ export class KernelValues implements ValuesHost {
         wait: () => undefined,
       });
     search(-1);
+  }
+
+  pin(step: number, buffer: number, answer: (reason: string) => void): void {
+    this.start({
+      asker: `pin ${buffer} ${step}`,
+      content: { kind: 'pin', step, buffer },
+      take: (told, bytes) => {
+        if (told.reason === undefined && bytes !== undefined) this.keep(bytes);
+        answer(told.reason ?? '');
+      },
+      wait: () => undefined,
+    });
   }
 
   growth(answer: (found: ErrorGrowth | string) => void): void {
@@ -181,11 +205,34 @@ export class KeptValues implements ValuesHost {
     for (const one of kept) {
       if (typeof one !== 'string') continue;
       try {
-        this.tiles.push(decodeValues(await inflate(one)));
+        this.take(await inflate(one));
       } catch {
         continue;
       }
     }
+  }
+
+  /** Take a message of values, in place of an earlier one of its tile and step. */
+  take(bytes: ArrayBuffer | ArrayBufferView): void {
+    try {
+      const tile = decodeValues(bytes);
+      const { buffer, step } = tile.header;
+      const at = this.tiles.findIndex(({ header }) => header.buffer === buffer && header.step === step);
+      this.tiles.splice(at < 0 ? this.tiles.length : at, 1, tile);
+    } catch {
+      // It is shown without it.
+    }
+  }
+
+  has(buffer: number): boolean {
+    return this.tiles.some(({ header }) => header.buffer === buffer);
+  }
+
+  /** The indices that move an operand of a step; null where they were not kept. */
+  useAt(step: number, view: number): IndexUseHeader | null {
+    for (const { header } of this.tiles)
+      for (const use of header.indices ?? []) if (use.view === view && use.steps.includes(step)) return use;
+    return null;
   }
 
   get kept(): readonly { readonly buffer: number; readonly step: number }[] {
@@ -201,17 +248,20 @@ export class KeptValues implements ValuesHost {
   }
 
   indices(step: number, view: number, _: string, answer: (answer: IndicesAnswer) => void): void {
-    for (const { header } of this.tiles)
-      for (const use of header.indices ?? [])
-        if (use.view === view && use.steps.includes(step)) {
-          answer({ kind: 'indices', use });
-          return;
-        }
+    const use = this.useAt(step, view);
+    if (use !== null) {
+      answer({ kind: 'indices', use });
+      return;
+    }
     answer({ kind: 'none', reason: 'Its values were not pinned: run.pin keeps them.' });
   }
 
   findNonfinite(_: number, answer: (found: string) => void): void {
     answer('A search needs the kernel: run the cell again and open run.view().');
+  }
+
+  pin(_: number, __: number, answer: (reason: string) => void): void {
+    answer('Pinning needs the kernel: run the cell again and open run.view().');
   }
 
   growth(answer: (found: string) => void): void {

@@ -32,6 +32,8 @@ const STEP_MS = 100; // the kernel hears of a step at most so often
 class Source {
   readonly feed: Feed;
   private readonly parts = new MessageParts();
+  /** Messages of pinned tiles. */
+  private readonly kept: (ArrayBuffer | ArrayBufferView)[] = [];
   private readonly asking = new Set<KernelValues>();
   /** The step that came from here last; what else the model has came from the kernel. */
   private sent: unknown;
@@ -46,6 +48,10 @@ class Source {
 
   private readonly take = (content: Content, buffers: readonly (ArrayBuffer | ArrayBufferView)[] = []): void => {
     if (content.kind === 'failed') this.feed.fail(content.text ?? 'The kernel could not send it.');
+    if (content.kind === 'kept') {
+      this.kept.push(...buffers);
+      for (const values of this.asking) for (const bytes of buffers) values.keep(bytes);
+    }
     if (content.request !== undefined)
       for (const values of this.asking) if (values.receive(content, buffers[0])) return;
     if (content.kind !== 'part' || buffers.length === 0) return;
@@ -61,6 +67,7 @@ class Source {
       content => tell(this.model, content),
       () => isGone(this.model),
     );
+    for (const bytes of this.kept) host.keep(bytes);
     this.asking.add(host);
     return {
       host,

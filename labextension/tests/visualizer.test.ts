@@ -162,6 +162,17 @@ describe('playing', () => {
     expect(store?.state).toMatchObject({ playing: false, step: 1, time: 120_000 });
   });
 
+  it('stops at the next write to a tile, and at none when it plays on without one', () => {
+    const { store } = show(shellRun());
+    store?.set({ speed: 1_000_000, stopTile: 0 });
+    press(' ');
+    vi.advanceTimersByTime(2000);
+    expect(store?.state).toMatchObject({ playing: false, step: 2, time: 150_000 });
+    press(' ');
+    vi.advanceTimersByTime(2000);
+    expect(store?.state).toMatchObject({ playing: false, step: 4 });
+  });
+
   it('goes step by step where less motion is wanted', () => {
     vi.spyOn(window, 'matchMedia').mockReturnValue({
       matches: true,

@@ -295,6 +295,9 @@ class KeptIndices implements ValuesHost {
   findNonfinite(): void {
     throw new Error('Motion asks for indices only.');
   }
+  pin(): void {
+    throw new Error('Motion pins nothing.');
+  }
   growth(): void {
     throw new Error('Motion asks for indices only.');
   }

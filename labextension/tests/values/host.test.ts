@@ -149,6 +149,24 @@ describe('questions to a kernel', () => {
     expect(found).toEqual([{ steps: [0], errors: [0.1], tolerance: 1, first: -1, text: 'fine' }, 'No.']);
   }); // prettier-ignore
 
+  test('pin a tile, which is shown when the kernel has died', () => {
+    const told: string[] = [];
+    host.pin(3, 1, reason => told.push(reason));
+    expect(sent[0]).toMatchObject({ kind: 'pin', step: 3, buffer: 1 });
+    host.receive({ request: sent[0].request }, view(valuesMessage({ rows: [[7]], header: { buffer: 1, step: 3 } })));
+    host.pin(4, 1, reason => told.push(reason));
+    host.receive({ request: sent[1].request, reason: 'Too many.' }, undefined);
+    expect(told).toEqual(['', 'Too many.']);
+    host.keep(view(valuesMessage({ rows: [[7]], header: { buffer: 1, step: 3 } })));
+    host.keep(view(new ArrayBuffer(5)));
+    expect(host.kept).toEqual([{ buffer: 1, step: 3 }]);
+    gone = true;
+    host.ask(ASKED, take);
+    host.ask({ ...ASKED, buffer: 2 }, take);
+    expect(got.map(item => item.kind)).toEqual(['tile', 'none']);
+    expect(got[0]).toMatchObject({ pinned: true });
+  });
+
   test('end with the view', () => {
     host.ask(ASKED, take);
     host.dispose();

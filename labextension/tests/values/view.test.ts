@@ -34,6 +34,12 @@ class Kernel implements ValuesHost {
     this.searched.push(step);
     this.found = answer;
   }
+  readonly pinned: (readonly [step: number, buffer: number])[] = [];
+  pin(step: number, buffer: number, answer: (reason: string) => void): void {
+    this.pinned.push([step, buffer]);
+    this.pinTold = answer;
+  }
+  pinTold: (reason: string) => void = () => undefined;
   growth(answer: (found: ErrorGrowth | string) => void): void {
     this.grown = answer;
   }
@@ -242,6 +248,43 @@ describe('the values view', () => {
     button('Next write').click();
     expect(store.state.step).toBe(2);
     expect(store.state.tile).toBe(0);
+  });
+
+  test('pins the tile after this step, and says what came of it', () => {
+    live();
+    store.goToStep(1);
+    draw('step');
+    button('Pin').click();
+    expect(kernel.pinned).toEqual([[1, 1]]);
+    expect(button('Pin').disabled).toBe(true);
+    kernel.pinTold('');
+    expect(button('Pin').disabled).toBe(false);
+    expect(text('.nki-values-message')).toContain('after step 2');
+    button('Pin').click();
+    kernel.pinTold('The pinned tiles take 600,000 bytes.');
+    expect(said.at(-1)).toBe('The pinned tiles take 600,000 bytes.');
+  });
+
+  test('without a kernel has no button to pin', () => {
+    open(undefined);
+    expect(button('Pin').hidden).toBe(true);
+  });
+
+  test('has playing stop at writes to its tile, and shows the tile where it stopped', () => {
+    live();
+    button('Stop at writes').click();
+    expect(store.state.stopTile).toBe(0);
+    expect(button('Stops at writes to').getAttribute('aria-pressed')).toBe('true');
+    store.set({ tile: 1 });
+    draw('tile');
+    expect(button('Stops at writes to').textContent).toContain(' k');
+    store.goToStep(2);
+    store.set({ playing: false });
+    draw('step', 'playing');
+    expect(store.state.tile).toBe(0);
+    button('Stops at writes to').click();
+    expect(store.state.stopTile).toBe(-1);
+    expect(button('Stop at writes').getAttribute('aria-pressed')).toBe('false');
   });
 
   test('draws where the error grows', () => {

@@ -10,7 +10,7 @@ import { createDistribution } from './distribution';
 import { createGrowth } from './growth';
 import { createMap, type HeatMap, type Place } from './map';
 import { createNumbers, origin } from './numbers';
-import { named, nextWrite, operandsOf, placeText, tileOf } from './tiles';
+import { named, nextWrite, operandsOf, placeText, tileOf, writesTo } from './tiles';
 import { MARK_LABELS } from './text';
 import { MARKS } from '../../_generated/schema';
 import style from './values.css';
@@ -28,6 +28,7 @@ const LOOKS: readonly (readonly [Look, string])[] = [
 ];
 const REFERENCES: Readonly<Record<string, string>> = { shadow: 'float64', checked: 'run.check' };
 const NO_KERNEL = 'Values need the kernel: run the cell again and open run.view().';
+const PINNED = 'Notebooks, pages and folders written from now on have it.';
 /** So long the cursor rests before the kernel is asked. */
 const PAUSE_MS = 60;
 /** Elements of the grid of numbers. */
@@ -84,6 +85,8 @@ class Values implements ValuesView {
   private readonly wide = el('button', { type: 'button', class: 'nki-text-button' }, 'Expand');
   private readonly nextNan = el('button', { type: 'button', class: 'nki-text-button', 'aria-keyshortcuts': 'N' });
   private readonly nextWrite = el('button', { type: 'button', class: 'nki-text-button' }, 'Next write');
+  private readonly pin = el('button', { type: 'button', class: 'nki-text-button' }, 'Pin');
+  private readonly stop = el('button', { type: 'button', class: 'nki-text-button nki-values-stop' });
   private readonly message = el('p', { class: 'nki-values-message nki-pad', role: 'status' });
   private readonly body: HTMLElement;
 
@@ -95,6 +98,8 @@ class Values implements ValuesView {
     this.nextNan.append('Next NaN ', el('kbd', { 'aria-hidden': 'true' }, 'N'));
     this.nextNan.addEventListener('click', () => this.nextNonfinite());
     this.nextWrite.addEventListener('click', () => this.toNextWrite());
+    this.pin.addEventListener('click', () => this.pinTile());
+    this.stop.addEventListener('click', () => this.toggleStop());
     this.wide.addEventListener('click', () => {
       this.isWide = !this.isWide;
       this.arrange();
@@ -136,6 +141,8 @@ class Values implements ValuesView {
         this.reference,
         this.nextNan,
         this.nextWrite,
+        this.stop,
+        this.pin,
       ),
       this.message,
       this.body,
@@ -145,10 +152,14 @@ class Values implements ValuesView {
 
   draw(state: State, changes: ReadonlySet<keyof State>): void {
     if (!this.isShown(state)) return;
-    const relevant = (['step', 'tile', 'tab', 'panel', 'layout', 'theme', 'playing'] as const).some(name =>
+    const relevant = (['step', 'tile', 'tab', 'panel', 'layout', 'theme', 'playing', 'stopTile'] as const).some(name =>
       changes.has(name),
     );
     if (!relevant) return;
+    // What playing stopped for is what is looked at.
+    const { stopTile, step, tile } = state;
+    const isStopped = changes.has('playing') && !state.playing && writesTo(this.run, stopTile, step);
+    if (isStopped && tile !== stopTile) this.context.store.set({ tile: stopTile });
     this.ask();
     if (changes.has('theme') || changes.has('layout') || changes.has('panel') || changes.has('tab')) this.show();
   }
@@ -224,6 +235,45 @@ class Values implements ValuesView {
     }
   }
 
+  /** Keep the tile after this step, where notebooks and pages find it. */
+  private pinTile(): void {
+    const { speak, store, values } = this.context;
+    const { buffer } = this;
+    const { step } = store.state;
+    if (buffer === null || step < 0) return;
+    if (values === undefined) {
+      this.say(NO_KERNEL);
+      return;
+    }
+    this.pin.disabled = true;
+    values.pin(step, buffer.id, reason => {
+      if (this.disposed) return;
+      this.pin.disabled = false;
+      const text = reason || `Pinned: ${buffer.name} after step ${format.ordinal(step)}. ${PINNED}`;
+      this.say(text);
+      speak(text);
+      this.options();
+    });
+  }
+
+  /** Stop at writes to this tile while playing, or no more. */
+  private toggleStop(): void {
+    const { speak, store } = this.context;
+    const { buffer } = this;
+    const stopTile = store.state.stopTile < 0 && buffer ? buffer.id : -1;
+    store.set({ stopTile });
+    speak(stopTile < 0 ? 'Playing stops at no tile' : `Playing stops at writes to ${buffer?.name ?? ''}`);
+    this.drawStop();
+  }
+
+  private drawStop(): void {
+    const { stopTile } = this.context.store.state;
+    const armed = stopTile < 0 ? undefined : this.run.buffers[stopTile];
+    setText(this.stop, armed ? `Stops at writes to ${armed.name}` : 'Stop at writes');
+    setAttribute(this.stop, 'aria-pressed', String(armed !== undefined));
+    setAttribute(this.stop, 'title', 'Playing stops at the next write to this tile');
+  }
+
   private ask(): void {
     const { state } = this.context.store;
     const { values } = this.context;
@@ -235,6 +285,7 @@ class Values implements ValuesView {
     }
     this.options();
     this.head();
+    this.drawStop();
     if (values === undefined) {
       this.take({ kind: 'none', reason: NO_KERNEL });
       return;
@@ -343,6 +394,9 @@ class Values implements ValuesView {
     this.looks.allow('bits', hasBits, 'A difference has no bits');
     if (!hasBits && this.look === 'bits') this.look = 'signed';
     this.nextNan.hidden = !isLive;
+    this.pin.hidden = !isLive;
+    setAttribute(this.pin, 'title', 'Keep the values after this step in the notebook, as run.pin does');
+    this.drawStop();
     this.growth.element.hidden = !isLive || header?.references.includes('shadow') !== true;
     const known = header?.references ?? [];
     this.reference.hidden = known.length === 0 || this.when === 'change';

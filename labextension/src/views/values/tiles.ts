@@ -47,3 +47,9 @@ export function nextWrite(run: Run, buffer: number, step: number): number {
   for (let at = 0; at < steps.length; at++) if (steps[at] > step && roles[at] !== 0) return steps[at];
   return -1;
 }
+
+/** Whether a loaded step writes to a buffer. */
+export function writesTo(run: Run, buffer: number, step: number): boolean {
+  if (buffer < 0 || !run.has(step)) return false;
+  return run.accesses(step).some(({ role, view }) => role !== 'read' && run.view(view).buffer === buffer);
+}
