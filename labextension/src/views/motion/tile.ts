@@ -9,6 +9,9 @@ import type { Rect } from './pattern';
 const RATIO = 8;
 const BANDS = 12;
 const LEAST = 2;
+/** Rectangles that are each drawn at least `LEAST` large, and the share of the height that more of them may fill. */
+const FEW = 6;
+const FILLED = 0.4;
 const LIGHT = 0.35;
 /** The least side of a drawing that has room for the mark of a cut. */
 const CUT = 12;
@@ -72,14 +75,16 @@ export function tile(item: Operand, { box, axes, partitions, shadeBy }: TileOpti
     svg('rect', { class: 'nki-mo-buffer', x: origin.x, y: origin.y, width: size.width, height: size.height }),
   );
   const scale = { x: size.width / columns, y: size.height / rows };
-  const place = (rect: Rect): Rect => within(rect, scale, origin, own, size);
   const { rects, bounds, exact } = item.slice;
+  const place = (rect: Rect, least = LEAST): Rect => within(rect, scale, origin, own, size, least);
+  // Rows that are thinner than can be seen may not look like all of the tensor.
+  const least = rects.length > FEW ? Math.min(LEAST, (size.height * FILLED) / rects.length) : LEAST;
   const cover = svg('rect', { class: 'nki-mo-cover', width: 0, height: 0, x: 0, y: 0 });
   let frame: Rect | null = null;
   if (bounds) {
     frame = place(bounds);
     const shade = shadeBy < 0 ? null : axisOf(item, shadeBy);
-    for (const rect of rects) element.append(...bands(place(rect), frame, shade, rects.length, exact));
+    for (const rect of rects) element.append(...bands(place(rect, least), frame, shade, rects.length, exact));
     element.append(cover);
     element.append(
       svg('rect', {
@@ -134,9 +139,10 @@ function within(
   origin: { x: number; y: number },
   own: number,
   size: Box,
+  least: number,
 ): Rect {
-  const width = Math.min(Math.max(rect.columns * scale.x, LEAST), size.width);
-  const height = Math.min(Math.max(rect.rows * scale.y, LEAST), size.height);
+  const width = Math.min(Math.max(rect.columns * scale.x, least), size.width);
+  const height = Math.min(Math.max(rect.rows * scale.y, least), size.height);
   const x = Math.min(rect.column * scale.x, size.width - width);
   const y = Math.min(own + rect.row * scale.y, size.height - height);
   return { column: origin.x + x, row: origin.y + y, columns: width, rows: height };
@@ -165,7 +171,7 @@ function bands(rect: Rect, frame: Rect, shade: Shade | null, among: number, exac
     });
   if (shade === null) return [draw(rect, 0.85)];
   const length = shade.byRows ? rect.rows : rect.columns;
-  const count = among > 6 ? 1 : Math.max(1, Math.min(BANDS, Math.floor(length / 3)));
+  const count = among > FEW ? 1 : Math.max(1, Math.min(BANDS, Math.floor(length / 3)));
   return Array.from({ length: count }, (_, band) => {
     const part = shade.byRows
       ? { ...rect, row: rect.row + (band * rect.rows) / count, rows: rect.rows / count }
