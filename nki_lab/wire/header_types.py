@@ -171,7 +171,7 @@ class ErrorFigures(TypedDict):
 
 
 class IndexUseHeader(TypedDict):
-    """The values of a tile that instructions take as run-time indices; see `nki_lab.kernel_runtime.protocols.IndexUse`."""
+    """The values of a tile that instructions take as run-time indices; see `protocols.IndexUse`."""
 
     view: int
     steps: list[int]

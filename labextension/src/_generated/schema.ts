@@ -518,7 +518,7 @@ export interface ErrorFigures {
   readonly mean: number;
 }
 
-/** The values of a tile that instructions take as run-time indices; see `nki_lab.kernel_runtime.protocols.IndexUse`. */
+/** The values of a tile that instructions take as run-time indices; see `protocols.IndexUse`. */
 export interface IndexUseHeader {
   readonly view: number;
   readonly steps: readonly number[];
