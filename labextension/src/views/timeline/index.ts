@@ -4,7 +4,7 @@ import { forgetWidths } from '../../canvas/text';
 import { ask } from '../../commands';
 import { el, setAttribute, setStyle, setText } from '../../dom';
 import { WORKS } from '../../run/path';
-import { widthOf } from '../../widths';
+import { paintLast, widthOf } from '../../drawing';
 import { useStyle } from '../../styles';
 import type { Changes, Context, Found, Rows, Run, State, View } from '../../types';
 import { moreBox, MOST_ARROWS } from './arrows';
@@ -208,20 +208,26 @@ class Timeline implements TimelineView {
     const width = widthOf(this.plot);
     this.dimmed = dimmed;
     this.lanes.resize(width, this.layout.height);
-    this.lanes.clear();
-    this.figure = sameFigure(this.figure, this.run, this.layout, { ...state.window, width });
-    paintFigure(this.drawing(this.lanes, state, dimmed, this.marks(state)), this.figure);
+    const figure = sameFigure(this.figure, this.run, this.layout, { ...state.window, width });
+    this.figure = figure;
+    paintLast(this.lanes, () => {
+      this.lanes.clear();
+      paintFigure(this.drawing(this.lanes, state, dimmed, this.marks(state)), figure);
+    });
     this.gutter.fill(this.figure);
     this.tree.fill(this.figure);
     setAttribute(this.element, 'aria-label', `Timeline of ${this.run.kernel}, ${windowText(state.window)}`);
   }
 
   private drawOver(state: State): void {
-    if (this.figure === null) return;
+    const { figure } = this;
+    if (figure === null) return;
     this.over.resize(widthOf(this.plot), this.layout.height);
-    this.over.clear();
-    const { more } = paintOverlay(this.drawing(this.over, state), this.figure, { state, pointed: this.pointed });
-    this.drawMore(state, more);
+    paintLast(this.over, () => {
+      this.over.clear();
+      const { more } = paintOverlay(this.drawing(this.over, state), figure, { state, pointed: this.pointed });
+      this.drawMore(state, more);
+    });
   }
 
   /** How many dependencies the arrows leave out, beside the selection. */
