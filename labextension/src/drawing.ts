@@ -31,7 +31,7 @@ export function createDrawing(): (still: boolean, draw: () => void) => void {
   return (still, draw) => {
     known = still ? new Map([...elements].map(element => [element, element.clientWidth])) : null;
     asked = elements;
-    const last = (paints = new Map());
+    const last = (paints = new Map<unknown, () => void>());
     try {
       draw();
     } finally {

@@ -239,6 +239,16 @@ export class LoadedRun implements Run {
     return out;
   }
 
+  touching(space: Buffer['space']): Uint8Array {
+    const { rows, views } = this.loaded;
+    const { buffers, bufferOfViews } = this.memory;
+    const isThere = Uint8Array.from(bufferOfViews, buffer => Number(buffers[buffer]?.space === space));
+    const out = new Uint8Array(rows.count);
+    for (let at = 0; at < rows.count; at++)
+      for (let place = rows.access[at]; place < rows.access[at + 1]; place++) out[at] |= isThere[views[place]];
+    return out;
+  }
+
   uses(buffer: number): Uses {
     this.bufferUses ??= new BufferUses(this.loaded, this.buffers.length, this.memory.bufferOfViews);
     return this.bufferUses.of(buffer);

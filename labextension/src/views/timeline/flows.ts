@@ -84,21 +84,21 @@ function before({ begin, end, before: sums }: Sums['hbm'][number], time: number)
 
 function transfers(run: Run): Sums['hbm'] {
   const { start, duration, bytes, first } = run.rows;
-  const known = new Map<number, boolean>();
-  const touches = (view: number): boolean => {
-    let is = known.get(view);
-    if (is === undefined) known.set(view, (is = run.buffers[run.view(view).buffer]?.space === 'hbm'));
-    return is;
-  };
+  const touches = run.touching('hbm');
   const found: Sums['hbm'][number][] = [];
   for (const lane of run.lanes) {
     if (lane.kind !== 'dma') continue;
-    const steps = run.laneSteps(lane.id).filter(step => run.accesses(step).some(access => touches(access.view)));
+    const steps = run.laneSteps(lane.id).filter(step => touches[step - first] === 1);
     if (steps.length === 0) continue;
-    const begin = Float64Array.from(steps, step => start[step - first]);
-    const end = Float64Array.from(steps, step => start[step - first] + duration[step - first]);
+    const begin = new Float64Array(steps.length);
+    const end = new Float64Array(steps.length);
     const sums = new Float64Array(steps.length + 1);
-    steps.forEach((step, at) => (sums[at + 1] = sums[at] + bytes[step - first]));
+    for (let at = 0; at < steps.length; at++) {
+      const place = steps[at] - first;
+      begin[at] = start[place];
+      end[at] = start[place] + duration[place];
+      sums[at + 1] = sums[at] + bytes[place];
+    }
     found.push({ begin, end, before: sums });
   }
   return found;
