@@ -239,14 +239,13 @@ export class LoadedRun implements Run {
     return out;
   }
 
-  touching(space: Buffer['space']): Uint8Array {
+  sumsOver(of: (view: number) => number): Float64Array {
     const { rows, views } = this.loaded;
-    const { buffers, bufferOfViews } = this.memory;
-    const isThere = Uint8Array.from(bufferOfViews, buffer => Number(buffers[buffer]?.space === space));
-    const out = new Uint8Array(rows.count);
+    const known = Float64Array.from(this.memory.bufferOfViews, (_, view) => of(view));
+    const sums = new Float64Array(rows.count);
     for (let at = 0; at < rows.count; at++)
-      for (let place = rows.access[at]; place < rows.access[at + 1]; place++) out[at] |= isThere[views[place]];
-    return out;
+      for (let place = rows.access[at]; place < rows.access[at + 1]; place++) sums[at] += known[views[place]];
+    return sums;
   }
 
   uses(buffer: number): Uses {

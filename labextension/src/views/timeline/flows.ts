@@ -1,4 +1,5 @@
 /** What moves to and from HBM in a time, and how busy the generators of descriptors are: exact sums per bucket. */
+import { DTYPE_BYTES } from '../../_generated/schema';
 import { Stretches } from '../../run/lanes';
 import { upper } from '../../run/search';
 import type { Rows, Run } from '../../types';
@@ -84,11 +85,12 @@ function before({ begin, end, before: sums }: Sums['hbm'][number], time: number)
 
 function transfers(run: Run): Sums['hbm'] {
   const { start, duration, bytes, first } = run.rows;
-  const touches = run.touching('hbm');
+  const sizes = run.sumsOver(view => hbmSize(run, view));
+  const moved = (place: number): number => (Number.isNaN(sizes[place]) ? bytes[place] : sizes[place]);
   const found: Sums['hbm'][number][] = [];
   for (const lane of run.lanes) {
     if (lane.kind !== 'dma') continue;
-    const steps = run.laneSteps(lane.id).filter(step => touches[step - first] === 1);
+    const steps = run.laneSteps(lane.id).filter(step => moved(step - first) > 0);
     if (steps.length === 0) continue;
     const begin = new Float64Array(steps.length);
     const end = new Float64Array(steps.length);
@@ -97,11 +99,18 @@ function transfers(run: Run): Sums['hbm'] {
       const place = steps[at] - first;
       begin[at] = start[place];
       end[at] = start[place] + duration[place];
-      sums[at + 1] = sums[at] + bytes[place];
+      sums[at + 1] = sums[at] + moved(place);
     }
     found.push({ begin, end, before: sums });
   }
   return found;
+}
+
+/** Bytes of a view in HBM, which those on the chip have none of; NaN where its shape was not recorded. */
+function hbmSize(run: Run, id: number): number {
+  const view = run.view(id);
+  if (run.buffers[view.buffer]?.space !== 'hbm') return 0;
+  return view.dims.reduce((size, [count]) => size * count, DTYPE_BYTES[view.dtype] ?? NaN);
 }
 
 /** A core may have two, in hardware and in software: what both do at once counts once. */
