@@ -6,8 +6,8 @@ row of the left matrix and one for each column of the right, the largest magnitu
 
 The Tensor Engine gains nothing from narrow numbers by themselves. With `perf_mode=double_row`, from NeuronCore-v3 on,
 it takes two rows of the contraction in each partition: operands are [128, 2, columns], and a contraction of 256 takes
-the time of one of 128. (MFU is counted against the bfloat16 peak, so it may exceed 100 %.) Which rows share a partition
-is free, as long as both operands agree: rows that follow each other in HBM come in one long descriptor.
+the time of one of 128. (MFU is a share of this rate, so that single rows reach half of it at most.) Which rows share a
+partition is free, as long as both operands agree: rows that follow each other in HBM come in one long descriptor.
 """
 
 import ml_dtypes

@@ -239,6 +239,15 @@ export class LoadedRun implements Run {
     return out;
   }
 
+  sumsOver(of: (view: number) => number): Float64Array {
+    const { rows, views } = this.loaded;
+    const known = Float64Array.from(this.memory.bufferOfViews, (_, view) => of(view));
+    const sums = new Float64Array(rows.count);
+    for (let at = 0; at < rows.count; at++)
+      for (let place = rows.access[at]; place < rows.access[at + 1]; place++) sums[at] += known[views[place]];
+    return sums;
+  }
+
   uses(buffer: number): Uses {
     this.bufferUses ??= new BufferUses(this.loaded, this.buffers.length, this.memory.bufferOfViews);
     return this.bufferUses.of(buffer);

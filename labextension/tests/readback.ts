@@ -6,7 +6,7 @@
 import { createRun } from '../src/run';
 import type { LoadedRun } from '../src/run';
 import { pathPieces, WORKS } from '../src/run/path';
-import { hbmBytes, makingTime } from '../src/views/timeline/flows';
+import { flowCurve, hbmBytes, makingTime } from '../src/views/timeline/flows';
 import { decode } from '../src/wire';
 
 declare const process: { readonly argv: readonly string[]; readonly stdout: { write(text: string): void } };
@@ -25,6 +25,7 @@ function pathTimes(run: LoadedRun): unknown {
 
 function told(run: LoadedRun, buckets: number): unknown {
   const { rows } = run;
+  const curve = flowCurve(run, 'hbm', -1, { from: 0, to: Math.max(run.makespan, 1), width: 1000 });
   const steps = Array.from({ length: rows.count }, (_, i) => rows.first + i);
   return {
     head: [run.kernel, run.target, run.steps, run.makespan, run.stalls, run.findings, run.fault],
@@ -73,6 +74,7 @@ function told(run: LoadedRun, buckets: number): unknown {
     flows: {
       making: makingTime(run, 0, 0, run.makespan),
       hbm: hbmBytes(run, 0, run.makespan),
+      limit: curve.limit,
     },
     lines: run.lines,
   };

@@ -1,4 +1,4 @@
-"""The run-time indices of a run: the rows of transfers whose addresses an index tensor holds."""
+"""Rows that run-time indices select, of transfers whose addresses an index tensor holds."""
 
 from __future__ import annotations
 

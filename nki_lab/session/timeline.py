@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.isa.spec import HBM, Unmodelled, show_value
+from nki_lab.isa.spec import HBM, Instruction, Unmodelled, show_value
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns, attributes_of
 from nki_lab.kernel_runtime.options import changed
@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.path import Path, executed
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.recording.derive import fill
+from nki_lab.kernel_runtime.recording.figures import hbm_bytes_per_ns, peak_flops_per_ns
 from nki_lab.kernel_runtime.recording.schema import FULL_EFFICIENCY
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
 from nki_lab.kernel_runtime.tensor import NkiTensor, psum, sbuf
@@ -71,7 +72,7 @@ def summarise(program: Program) -> Summary:
             totals["dma_bytes"] += count * int(cost(variant.use).bytes)
         for name, is_out in zip(variant.names, variant.outs, strict=True):
             view = variant.use.types[name]
-            if variant.use.space(name) == HBM:
+            if variant.use.space(name) == HBM and not variant.instruction.only_orders:  # which touches no element
                 key = "hbm_write_bytes" if is_out else "hbm_read_bytes"
                 totals[key] += count * view.partitions * view.free_size * view.dtype.nbytes
     known = {name: value for name, value in totals.items() if name not in unknown}
@@ -117,13 +118,9 @@ class Timeline:
         program, timing, arch = self.program, self.timing, self.program.arch
         counts = summarise(program)
         nanoseconds = timing.makespan / _PICOSECONDS
-        flops = counts.get("flops", 0)
-        transposes = sum(
-            count * variant.instruction.transpose_flops(variant.use) for variant, count in counted(program)
-        )
-        # Operations that the Tensor Engines could have done.
-        peak = arch.tensor_tflops_bf16 * 1e3 * nanoseconds * program.cores
-        traffic = arch.mbu_bytes_per_ns * nanoseconds
+        products, transposes = _at_peak(program)
+        available = nanoseconds * program.cores
+        traffic = hbm_bytes_per_ns(arch, program.cores) * nanoseconds
         in_sbuf, in_psum = _peak_use(self)
         return Summary(
             counts,
@@ -140,8 +137,8 @@ class Timeline:
             psum_peak_bytes_per_partition=int(self.allocation.psum_peak),
             sbuf_occupied_bytes_per_partition=in_sbuf,
             psum_occupied_bytes_per_partition=in_psum,
-            mfu=flops / peak if peak else 0.0,
-            hfu=(flops + transposes) / peak if peak else 0.0,
+            mfu=products / available if available else 0.0,
+            hfu=(products + transposes) / available if available else 0.0,
             mbu=(counts["hbm_read_bytes"] + counts["hbm_write_bytes"]) / traffic if traffic else 0.0,
             confidence=dict(timing.trust),
         )
@@ -191,6 +188,26 @@ def timeline(program: Program, path: Path | None = None) -> Timeline:
         while len(_recent) > _KEPT:
             _recent.popitem(last=False)
     return known
+
+
+def _at_peak(program: Program) -> tuple[float, float]:
+    """Nanoseconds of one Tensor Engine for the products and for the transposes of a program, at their peak rates."""
+    products = transposes = 0.0
+    for variant, count in counted(program):
+        use, instruction = variant.use, variant.instruction
+        flops, moved = instruction.flops(use), instruction.transpose_flops(use)
+        if flops or moved:
+            stationary, moving = (use.types[name].dtype for name in _multiplied(instruction))
+            products += count * flops / peak_flops_per_ns(program.arch, moving, stationary) if flops else 0.0
+            peak = peak_flops_per_ns(program.arch, moving, stationary, transposes=True)
+            transposes += count * moved / peak
+    return products, transposes
+
+
+def _multiplied(instruction: Instruction) -> tuple[str, str]:
+    """The stationary and the moving operand of an instruction that multiplies; a transpose has the one."""
+    stationary = str(instruction.history["stationary"])
+    return stationary, str(instruction.history.get("moving", stationary))
 
 
 def _busy(line: Timeline) -> dict[str, float]:

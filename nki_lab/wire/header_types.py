@@ -7,8 +7,8 @@ from typing import NotRequired, TypedDict
 
 
 class Capacity(TypedDict):
-    """Bytes of a partition of each memory, partitions, and the bytes a second of HBM that MBU is a share of; zeros
-    where the target is unknown. Messages of older versions have no `hbm`."""
+    """Bytes of a partition of each memory, partitions, and the bytes a second that HBM gives to the cores of the run,
+    which MBU is a share of; zeros where the target is unknown. Messages of older versions have no `hbm`."""
 
     sbuf: int
     psum: int
@@ -171,7 +171,7 @@ class ErrorFigures(TypedDict):
 
 
 class IndexUseHeader(TypedDict):
-    """The values of a tile that instructions take as run-time indices; see `protocols.IndexUse`."""
+    """Instructions that take a tile's values as run-time indices; see `nki_lab.kernel_runtime.protocols.IndexUse`."""
 
     view: int
     steps: list[int]

@@ -12,6 +12,7 @@ from nki_lab.isa.arch import TARGETS
 from nki_lab.kernel_runtime.recording import Recording, bottlenecks
 from nki_lab.kernel_runtime.recording.columns import Array, whole
 from nki_lab.kernel_runtime.recording.digest import Digest, digest
+from nki_lab.kernel_runtime.recording.figures import hbm_bytes_per_ns
 from nki_lab.kernel_runtime.recording.lifetimes import in_steps
 from nki_lab.kernel_runtime.timing import curve
 from nki_lab.wire.header_types import Capacity, Finding, Header, LineTime, Machine, Part
@@ -93,7 +94,7 @@ def header(recording: Recording, names: Names, fault: int, step_of: Array) -> He
         "makespan": recording.makespan,
         "steps": len(recording),
         "fault": fault,
-        "capacity": capacity(str(summary.get("target") or "")),
+        "capacity": capacity(str(summary.get("target") or ""), len({lane.core for lane in recording.lanes})),
         "lanes": [{"name": lane.name, "kind": lane.kind, "core": lane.core} for lane in recording.lanes],
         "stalls": list(recording.stalls),
         "names": names.all,
@@ -139,8 +140,8 @@ def _part(part: bottlenecks.Part, paths: Sequence[str], step_of: Array) -> Part:
     return out
 
 
-def capacity(target: str) -> Capacity:
-    """Bytes of a partition, and partitions; zeros where nothing is known of the target."""
+def capacity(target: str, cores: int) -> Capacity:
+    """Bytes of a partition, partitions, and the rate of HBM; zeros where nothing is known of the target."""
     arch = TARGETS.get(target)
     if arch is None:
         return {"sbuf": 0, "psum": 0, "psumBank": 0, "partitions": 0, "hbm": 0}
@@ -149,7 +150,7 @@ def capacity(target: str) -> Capacity:
         "psum": arch.psum_partition_bytes,
         "psumBank": arch.psum_bank_bytes,
         "partitions": arch.pmax,
-        "hbm": round(arch.mbu_bytes_per_ns * 1e9),
+        "hbm": round(hbm_bytes_per_ns(arch, cores) * 1e9),
     }
 
 

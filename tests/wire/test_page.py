@@ -228,3 +228,14 @@ def test_descriptor_making_is_drawn_as_it_was_timed(page: Read) -> None:
     )
     # All bytes of the run pass HBM here, one way.
     assert told["flows"]["hbm"] == pytest.approx(int(whole(recording.rows["bytes"]).sum()))
+
+
+@pytest.mark.parametrize("name", ["k04_layer_norm", "k07_routing", "k10_two_cores"])
+def test_the_counter_of_hbm_counts_what_mbu_counts(page: Read, name: str) -> None:
+    """Also where a transfer changes the dtype or goes from HBM to HBM, and a barrier names a tensor there."""
+    module = runpy.run_path(str(ROOT / "examples" / "kernels" / f"{name}.py"))
+    for kernel in module["KERNELS"]:
+        run = nki_lab.run(kernel, *module["inputs"](), target="trn2")
+        told = page(encode(run.recording))["flows"]
+        assert told["hbm"] == run.summary.hbm_read_bytes + run.summary.hbm_write_bytes
+        assert run.summary.mbu == pytest.approx(told["hbm"] / told["limit"] / (run.recording.makespan / 1e12))

@@ -65,6 +65,9 @@ export const DEFINITIONS = {
   dead: 'Bytes of tiles that were read for the last time and that no other tile took since, in the partition with most of them.',
   free: 'Bytes of a partition that neither live nor dead tiles take, in any partition of a core.',
   fragmented: 'The share of the free bytes outside the largest gap.',
+  mfu: 'The share of the run in which the Tensor Engines of its cores would do its matrix products, each at the peak rate for its dtype: bfloat16 (of 16 bits and TF32), float32, fp8 with two rows in a partition, or MX. Transposes are not counted.',
+  hfu: 'MFU with the transposes that the Tensor Engine does as products.',
+  mbu: 'Bytes read from and written to HBM, as a share of what HBM gives in the time of the run to the two cores that share it.',
 } as const;
 
 export const FIGURE_LABELS = {
@@ -79,6 +82,9 @@ export const FIGURE_LABELS = {
   dead: 'dead',
   free: 'free',
   fragmented: 'fragmented',
+  mfu: 'MFU',
+  hfu: 'HFU',
+  mbu: 'MBU',
 } as const;
 
 /** The hue of whatever has none of its own. */
@@ -362,8 +368,8 @@ export const TABLES = {
 } as const;
 
 /**
- * Bytes of a partition of each memory, partitions, and the bytes a second of HBM that MBU is a share of; zeros where
- * the target is unknown. Messages of older versions have no `hbm`.
+ * Bytes of a partition of each memory, partitions, and the bytes a second that HBM gives to the cores of the run, which
+ * MBU is a share of; zeros where the target is unknown. Messages of older versions have no `hbm`.
  */
 export interface Capacity {
   readonly sbuf: number;
@@ -518,7 +524,7 @@ export interface ErrorFigures {
   readonly mean: number;
 }
 
-/** The values of a tile that instructions take as run-time indices; see `protocols.IndexUse`. */
+/** Instructions that take a tile's values as run-time indices; see `nki_lab.kernel_runtime.protocols.IndexUse`. */
 export interface IndexUseHeader {
   readonly view: number;
   readonly steps: readonly number[];

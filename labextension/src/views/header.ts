@@ -1,5 +1,5 @@
 /** How long, how sure, what holds it back: the kernel, its latency, one sentence, advice, and six numbers. */
-import { ABOUT, MEMORY_LABELS } from '../_generated/schema';
+import { ABOUT, DEFINITIONS, FIGURE_LABELS, MEMORY_LABELS } from '../_generated/schema';
 import { el, uniqueId } from '../dom';
 import * as format from '../format';
 import { headline, said } from '../headline';
@@ -224,7 +224,7 @@ function figures(run: Run): readonly Figure[] {
   const out: Figure[] = [];
   const mfu = words.figure(run, 'mfu');
   if (mfu !== null) {
-    out.push({ name: 'MFU', value: format.percent(mfu), title: "Share of the Tensor Engine's peak that the run uses" });
+    out.push({ name: FIGURE_LABELS.mfu, value: format.percent(mfu), title: DEFINITIONS.mfu });
   }
   const read = words.figure(run, 'hbm_read_bytes');
   const written = words.figure(run, 'hbm_write_bytes');
@@ -252,7 +252,7 @@ function figures(run: Run): readonly Figure[] {
   }
   const mbu = words.figure(run, 'mbu');
   if (mbu !== null) {
-    out.push({ name: 'MBU', value: format.percent(mbu), title: 'Share of the HBM bandwidth that the run uses' });
+    out.push({ name: FIGURE_LABELS.mbu, value: format.percent(mbu), title: DEFINITIONS.mbu });
   }
   return out;
 }

@@ -256,8 +256,8 @@ function pathPart(run: Run): HTMLElement | null {
 
 function bytesPart(run: Run): HTMLElement {
   const list = el('dl', { class: 'nki-sums' });
-  const add = (name: string, value: string, more = ''): void => {
-    list.append(el('div', {}, el('dt', {}, name), el('dd', {}, value), el('dd', { class: 'nki-quiet' }, more)));
+  const add = (name: string, value: string, more = '', title = ''): void => {
+    list.append(el('div', { title }, el('dt', {}, name), el('dd', {}, value), el('dd', { class: 'nki-quiet' }, more)));
   };
   for (const [name, label] of [
     ['hbm_read_bytes', 'Read from HBM'],
@@ -274,13 +274,13 @@ function bytesPart(run: Run): HTMLElement {
       `${format.shortCount(flops)} flop`,
       run.makespan > 0 ? `${format.significant(flops / run.makespan)} TFLOP/s` : '',
     );
-  for (const [name, label, about] of [
-    ['mfu', 'MFU', 'of the Tensor peak'],
-    ['hfu', 'HFU', 'of the Tensor peak, all work'],
-    ['mbu', 'MBU', 'of the HBM bandwidth'],
+  for (const [name, about] of [
+    ['mfu', 'of the Tensor peak'],
+    ['hfu', 'of the Tensor peak, all work'],
+    ['mbu', 'of the HBM bandwidth'],
   ] as const) {
     const value = words.figure(run, name);
-    if (value !== null) add(label, format.percent(value), about);
+    if (value !== null) add(FIGURE_LABELS[name], format.percent(value), about, DEFINITIONS[name]);
   }
   return part('Bytes and memory', '', list, memoryBar(run, 'sbuf'), memoryBar(run, 'psum'));
 }

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from nki_lab.isa.arch import Arch
+from nki_lab.isa.dtype import F32, FP8, PACKED, DType
+
 
 class Figure(NamedTuple):
     """A figure: its name in the schema of the views, its label, and what it is."""
@@ -30,5 +33,37 @@ FIGURES: Final = (
            "partition with most of them."),
     Figure("free", "free", "Bytes of a partition that neither live nor dead tiles take, in any partition of a core."),
     Figure("fragmented", "fragmented", "The share of the free bytes outside the largest gap."),
+    Figure("mfu", "MFU", "The share of the run in which the Tensor Engines of its cores would do its matrix products, "
+           "each at the peak rate for its dtype: bfloat16 (of 16 bits and TF32), float32, fp8 with two rows in a "
+           "partition, or MX. Transposes are not counted."),
+    Figure("hfu", "HFU", "MFU with the transposes that the Tensor Engine does as products."),
+    Figure("mbu", "MBU", "Bytes read from and written to HBM, as a share of what HBM gives in the time of the run to "
+           "the two cores that share it."),
 )  # fmt: skip
 DEFINITIONS: Final = {figure.name: figure.definition for figure in FIGURES}
+
+
+def peak_flops_per_ns(arch: Arch, moving: DType, stationary: DType, *, transposes: bool = False) -> float:
+    """Return the operations that a Tensor Engine does in a nanosecond, at best, for operands of these dtypes.
+
+    Of fp8 operands it is the rate with two rows in a partition, whether a product has them or not; of `transposes` of
+    float32 the rate that only they reach.
+    """
+    if moving in PACKED:
+        peak = arch.tensor_tflops_mx
+    elif moving is F32:  # the dtype of the stationary operand costs nothing
+        peak = arch.tensor_tflops_bf16 / arch.fp32_transpose_factor if transposes else arch.tensor_tflops_fp32
+    elif {moving, stationary} <= FP8:
+        peak = arch.tensor_tflops_fp8
+    else:
+        peak = arch.tensor_tflops_bf16
+    return peak * 1e3
+
+
+def hbm_bytes_per_ns(arch: Arch, cores: int) -> float:
+    """Return the bytes that HBM gives in a nanosecond to the `cores` of a run, or to two where one of them runs alone.
+
+    MBU is a share of it, as with the vendor's profiler; the counter of HBM has its line there, and several cores
+    together never get more.
+    """
+    return max(arch.mbu_bytes_per_ns, arch.hbm_bytes_per_ns * cores / arch.cores_per_chip)

@@ -19,6 +19,7 @@ from typing import Final
 
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.recording.figures import hbm_bytes_per_ns
 from nki_lab.kernel_runtime.timing.costs import picoseconds
 from nki_lab.kernel_runtime.timing.reasons import DMA_START, NONE, QUEUE
 
@@ -48,7 +49,7 @@ def hbm_limit(arch: Arch, cores: int) -> int:
 
     0 for a single core: no limit.
     """
-    return round(arch.hbm_bytes_per_ns * 1e9 * cores / arch.cores_per_chip) if cores > 1 else 0
+    return round(hbm_bytes_per_ns(arch, cores) * 1e9) if cores > 1 else 0
 
 
 class DmaEngines:

@@ -19,11 +19,13 @@ from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.ir import Program, verify
 from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder
 from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.recording.figures import hbm_bytes_per_ns
 from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.kernel_runtime.schedule import verify as verify_schedule
 from nki_lab.kernel_runtime.timing import walk
 from nki_lab.kernel_runtime.timing.dma import NEVER, UNITS, DmaEngines, Transfer, hbm_limit
 from nki_lab.kernel_runtime.tracer import trace
+from nki_lab.wire.overview import Names, capacity, header
 from tests.kernel_runtime.drawn_kernels import Drawn, drawn_kernels
 from tests.kernel_runtime.timing.timed import PLAIN, Timed, nisa, nl, timed
 
@@ -225,6 +227,21 @@ def test_hbm_of_a_pair_is_its_part_of_the_chip_and_a_core_alone_has_no_limit() -
     assert hbm_limit(arch_of("trn2"), 2) == 725_000_000_000
     assert hbm_limit(arch_of("trn3"), 2) == 1_175_000_000_000
     assert hbm_limit(arch_of("trn2"), 1) == 0
+
+
+@pytest.mark.parametrize("target", ["trn2", "trn3"])
+def test_mbu_and_the_line_of_the_counter_are_of_what_two_cores_get(target: str) -> None:
+    arch = arch_of(target)
+    assert hbm_bytes_per_ns(arch, 2) * 1e9 == hbm_limit(arch, 2) == capacity(target, 2)["hbm"]
+    # Alone a core is measured by what the pair has, as the vendor's profiler does, and never by less.
+    assert arch.mbu_bytes_per_ns == hbm_bytes_per_ns(arch, 1) <= hbm_bytes_per_ns(arch, 2)
+    x = np.ones((1024, 512), np.float32)
+    for cores in (1, 2):
+        run = nki_lab.run(nki.jit(halves)[cores], x, target=target)
+        moved = run.summary.hbm_read_bytes + run.summary.hbm_write_bytes
+        assert moved == 2 * x.nbytes
+        sent = header(run.recording, Names(run.recording), -1, np.arange(len(run.recording)))["capacity"]["hbm"]
+        assert run.summary.mbu == pytest.approx(moved / (run.summary.makespan_ns * sent / 1e9))
 
 
 def test_transfers_are_slowed_down_together_and_those_within_sbuf_are_not() -> None:

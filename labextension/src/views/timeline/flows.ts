@@ -1,4 +1,5 @@
 /** What moves to and from HBM in a time, and how busy the generators of descriptors are: exact sums per bucket. */
+import { DTYPE_BYTES } from '../../_generated/schema';
 import { Stretches } from '../../run/lanes';
 import { upper } from '../../run/search';
 import type { Rows, Run } from '../../types';
@@ -84,24 +85,32 @@ function before({ begin, end, before: sums }: Sums['hbm'][number], time: number)
 
 function transfers(run: Run): Sums['hbm'] {
   const { start, duration, bytes, first } = run.rows;
-  const known = new Map<number, boolean>();
-  const touches = (view: number): boolean => {
-    let is = known.get(view);
-    if (is === undefined) known.set(view, (is = run.buffers[run.view(view).buffer]?.space === 'hbm'));
-    return is;
-  };
+  const sizes = run.sumsOver(view => hbmSize(run, view));
+  const moved = (place: number): number => (Number.isNaN(sizes[place]) ? bytes[place] : sizes[place]);
   const found: Sums['hbm'][number][] = [];
   for (const lane of run.lanes) {
     if (lane.kind !== 'dma') continue;
-    const steps = run.laneSteps(lane.id).filter(step => run.accesses(step).some(access => touches(access.view)));
+    const steps = run.laneSteps(lane.id).filter(step => moved(step - first) > 0);
     if (steps.length === 0) continue;
-    const begin = Float64Array.from(steps, step => start[step - first]);
-    const end = Float64Array.from(steps, step => start[step - first] + duration[step - first]);
+    const begin = new Float64Array(steps.length);
+    const end = new Float64Array(steps.length);
     const sums = new Float64Array(steps.length + 1);
-    steps.forEach((step, at) => (sums[at + 1] = sums[at] + bytes[step - first]));
+    for (let at = 0; at < steps.length; at++) {
+      const place = steps[at] - first;
+      begin[at] = start[place];
+      end[at] = start[place] + duration[place];
+      sums[at + 1] = sums[at] + moved(place);
+    }
     found.push({ begin, end, before: sums });
   }
   return found;
+}
+
+/** Bytes of a view in HBM, which those on the chip have none of; NaN where its shape was not recorded. */
+function hbmSize(run: Run, id: number): number {
+  const view = run.view(id);
+  if (run.buffers[view.buffer]?.space !== 'hbm') return 0;
+  return view.dims.reduce((size, [count]) => size * count, DTYPE_BYTES[view.dtype] ?? NaN);
 }
 
 /** A core may have two, in hardware and in software: what both do at once counts once. */

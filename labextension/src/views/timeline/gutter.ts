@@ -1,5 +1,5 @@
 /** The left column: what each row is, and its share of the visible window. */
-import { DEFINITIONS, HUE_LABELS, MEMORY_LABELS } from '../../_generated/schema';
+import { DEFINITIONS, FIGURE_LABELS, HUE_LABELS, MEMORY_LABELS } from '../../_generated/schema';
 import { el, setAttribute, setText } from '../../dom';
 import * as format from '../../format';
 import type { Run } from '../../types';
@@ -62,8 +62,9 @@ const FLOWS = {
   hbm: {
     name: MEMORY_LABELS.hbm,
     told:
-      'Bytes per second of transfers from and to HBM, each moving its bytes evenly; the dashed line is what MBU is a ' +
-      'share of',
+      'Bytes per second that transfers read from HBM and write there; the dashed line is what ' +
+      `${FIGURE_LABELS.mbu} is a share of. Each transfer counts evenly over its time, though it is slower while it ` +
+      'shares: where some overlap the curve may pass the line',
   },
   descriptors: {
     name: 'Descriptors',
