@@ -122,7 +122,7 @@ export class LoadedRun implements Run {
     this.sites = new Sites(message, header.names, header.sources);
     this.siteLines = this.sites.lines();
     const laneCores = this.lanes.map(lane => lane.core);
-    this.memory = new Memory(message, header.names, laneCores, innermost => this.iterationsFrom(innermost));
+    this.memory = new Memory(message, header.names, laneCores);
     this.cores = [...new Set([...laneCores, ...this.memory.cores])].sort((a, b) => a - b);
     this.zoom = message.has('zoom') ? new ZoomSums(message, this.lanes.length, header.zoom_shift ?? 0) : null;
     this.replace(message);

@@ -363,7 +363,7 @@ export const TABLES = {
     'cadence',
     'making',
   ],
-  lifetimes: ['buffer', 'start', 'end', 'first', 'last', 'written', 'writer', 'iteration'],
+  lifetimes: ['buffer', 'start', 'end', 'first', 'last', 'written', 'writer'],
   usage: ['time', 'core', 'sbuf', 'psum'],
 } as const;
 
