@@ -24,7 +24,7 @@ import { createSource } from './views/source';
 import { createSummary } from './views/summary';
 import { createTimeline } from './views/timeline';
 import { createTransport } from './views/transport';
-import { createWidths } from './widths';
+import { createDrawing } from './drawing';
 import { createValues, type ValuesView } from './views/values';
 import { spoken } from './words';
 
@@ -136,7 +136,7 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
     setAttribute(panels.explore, 'data-expanded', state.expanded);
     parts.arrange(state);
   };
-  const widths = createWidths();
+  const inOrder = createDrawing();
   const drawAll = (state: State, changes: Changes): void => {
     arrange(state);
     header.draw(state, changes);
@@ -155,7 +155,7 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
     draw(state, changes) {
       const arranging = ['tab', 'panel', 'layout', 'expanded', 'theme'] as const;
       const isStill = !arranging.some(name => changes.has(name));
-      widths(isStill, () => drawAll(state, changes));
+      inOrder(isStill, () => drawAll(state, changes));
     },
     reload() {
       searching.again();

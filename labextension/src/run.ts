@@ -239,6 +239,15 @@ export class LoadedRun implements Run {
     return out;
   }
 
+  touchedBytes(space: Buffer['space']): Float64Array {
+    const { rows, views } = this.loaded;
+    const sizes = this.memory.viewBytes(space);
+    const out = new Float64Array(rows.count);
+    for (let at = 0; at < rows.count; at++)
+      for (let place = rows.access[at]; place < rows.access[at + 1]; place++) out[at] += sizes[views[place]];
+    return out;
+  }
+
   uses(buffer: number): Uses {
     this.bufferUses ??= new BufferUses(this.loaded, this.buffers.length, this.memory.bufferOfViews);
     return this.bufferUses.of(buffer);

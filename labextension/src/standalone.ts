@@ -3,7 +3,7 @@
  * is none, the body. A page without a message takes a file that is dropped on it.
  */
 
-import { embedded, embeddedValues } from './embedded';
+import { embedded, embeddedRows, embeddedValues } from './embedded';
 import { Feed } from './feed';
 import { KeptValues } from './values_host';
 import { mount } from './visualizer';
@@ -26,6 +26,7 @@ export async function start(root: HTMLElement): Promise<void> {
     await values.add(embeddedValues());
     if (message === null) takeFiles(root, feed);
     else feed.accept(message);
+    for await (const rows of embeddedRows()) feed.accept(rows);
   } catch (error) {
     feed.fail(error);
   }

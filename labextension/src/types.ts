@@ -12,6 +12,7 @@ import type {
   EdgeKind,
   Finding,
   Hue,
+  IndexUseHeader,
   LaneTime,
   LineTime,
   Machine,
@@ -276,6 +277,8 @@ export interface Run {
   /** Loops around a step, outermost first. */
   iterations(step: number): readonly LoopIteration[];
   accesses(step: number): readonly Access[];
+  /** Bytes that each loaded row's operands have in a memory; NaN where a shape was not recorded. */
+  touchedBytes(space: Buffer['space']): Float64Array;
   /** The loaded accesses of a buffer; the first call takes time in proportion to all of them. */
   uses(buffer: number): Uses;
   view(id: number): TileView;
@@ -336,6 +339,12 @@ export type ValuesAnswer =
   | { readonly kind: 'none'; readonly reason: string }
   | { readonly kind: 'waiting'; readonly reason: string };
 
+/** The run-time indices that move an operand; why nobody knows them; or what is waited for. */
+export type IndicesAnswer =
+  | { readonly kind: 'indices'; readonly use: IndexUseHeader }
+  | { readonly kind: 'none'; readonly reason: string }
+  | { readonly kind: 'waiting'; readonly reason: string };
+
 /** The largest relative error so far after some steps; `first` is the step that introduces more than `tolerance`. */
 export interface ErrorGrowth {
   readonly steps: readonly number[];
@@ -353,6 +362,8 @@ export interface ValuesHost {
   readonly kept: readonly { readonly buffer: number; readonly step: number }[];
   /** Ask; of several questions only the newest is answered. */
   ask(question: ValuesQuestion, answer: (answer: ValuesAnswer) => void): void;
+  /** Ask for the indices that move an operand of a step; of several questions of an `asker` only the newest is answered. */
+  indices(step: number, view: number, asker: string, answer: (answer: IndicesAnswer) => void): void;
   /** Find the next instruction after a step that writes NaN or an infinity: a step, -1, or a reason. */
   findNonfinite(step: number, answer: (found: number | string) => void): void;
   /** How the errors of the run grow, or the reason why that is unknown. */

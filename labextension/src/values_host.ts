@@ -1,8 +1,10 @@
 /** Questions for values to the kernel, one at a time, and what notebooks keep of values. */
 
+import type { IndexUseHeader } from './_generated/schema';
+
 import { type TileValues, decodeValues } from './tile_values';
 import { inflate } from './wire';
-import type { ErrorGrowth, ValuesAnswer, ValuesHost, ValuesQuestion } from './types';
+import type { ErrorGrowth, IndicesAnswer, ValuesAnswer, ValuesHost, ValuesQuestion } from './types';
 
 /** So long nothing is said; then the kernel is called busy. */
 const PATIENCE_MS = 1500;
@@ -10,7 +12,7 @@ const GONE = 'The kernel is gone: values need it. Run the cell again.';
 const BUSY = 'The kernel is busy with something else; the values come when it is done.';
 
 /** What the kernel says; see nki_lab/widgets/value_answers.py. */
-export interface KernelAnswer extends Partial<ErrorGrowth> {
+export interface KernelAnswer extends Partial<ErrorGrowth>, Partial<Omit<IndexUseHeader, 'steps'>> {
   readonly kind?: string;
   readonly request?: number;
   readonly reason?: string;
@@ -19,6 +21,8 @@ export interface KernelAnswer extends Partial<ErrorGrowth> {
 }
 
 interface Asked {
+  /** Of the questions of an asker only the newest is answered. */
+  readonly asker: string;
   readonly content: Readonly<Record<string, unknown>>;
   take(told: KernelAnswer, bytes: ArrayBuffer | ArrayBufferView | undefined): void;
   wait(reason: string): void;
@@ -34,7 +38,8 @@ export class KernelValues implements ValuesHost {
   readonly isLive = true;
   readonly kept = [];
   private current: (Asked & { request: number }) | null = null;
-  private next: Asked | null = null;
+  /** The newest question of each asker, the oldest asker first. */
+  private readonly next = new Map<string, Asked>();
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -44,6 +49,7 @@ export class KernelValues implements ValuesHost {
 
   ask(question: ValuesQuestion, answer: (answer: ValuesAnswer) => void): void {
     this.start({
+      asker: 'values',
       content: { kind: 'values', ...question },
       take(told, bytes) {
         answer(
@@ -54,9 +60,21 @@ export class KernelValues implements ValuesHost {
     });
   }
 
+  indices(step: number, view: number, asker: string, answer: (answer: IndicesAnswer) => void): void {
+    this.start({
+      asker: `indices ${asker}`,
+      content: { kind: 'indices', step, view },
+      take(told) {
+        answer(isUse(told) ? { kind: 'indices', use: told } : { kind: 'none', reason: reasonOf(told) });
+      },
+      wait: reason => answer({ kind: 'waiting', reason }),
+    });
+  }
+
   findNonfinite(step: number, answer: (found: number | string) => void): void {
     const search = (until: number): void =>
       this.start({
+        asker: 'nonfinite',
         content: { kind: 'nonfinite', step, until },
         take(told) {
           if (told.reason !== undefined) answer(told.reason);
@@ -70,6 +88,7 @@ export class KernelValues implements ValuesHost {
 
   growth(answer: (found: ErrorGrowth | string) => void): void {
     this.start({
+      asker: 'growth',
       content: { kind: 'growth' },
       take({ reason, steps, errors, tolerance = 0, first = -1, text = '' }) {
         if (steps === undefined || errors === undefined) answer(reasonOf({ reason }));
@@ -85,52 +104,69 @@ export class KernelValues implements ValuesHost {
     if (asked === null || told.request !== asked.request) return false;
     clearTimeout(this.timer);
     this.current = null;
-    const { next } = this;
-    this.next = null;
     // What came too late for the page is not shown.
-    if (next === null) asked.take(told, bytes);
-    else this.start(next);
+    if (!this.next.has(asked.asker)) asked.take(told, bytes);
+    this.proceed();
     return true;
   }
 
   dispose(): void {
     clearTimeout(this.timer);
-    this.current = this.next = null;
+    this.current = null;
+    this.next.clear();
   }
 
   private start(asked: Asked): void {
-    if (this.isGone()) {
-      this.current = this.next = null;
+    this.next.delete(asked.asker);
+    this.next.set(asked.asker, asked);
+    this.proceed();
+  }
+
+  /** Send the question that waits longest, if none is on its way. */
+  private proceed(): void {
+    while (this.current === null) {
+      if (this.isGone()) {
+        this.end();
+        return;
+      }
+      const [asked] = this.next.values();
+      if (asked === undefined) return;
+      this.next.delete(asked.asker);
+      requests += 1;
+      this.current = { ...asked, request: requests };
+      if (this.send({ ...asked.content, request: requests })) {
+        this.watch();
+        return;
+      }
+      this.current = null;
       asked.take({ reason: GONE }, undefined);
-      return;
     }
-    if (this.current !== null) {
-      this.next = asked;
-      return;
-    }
-    requests += 1;
-    this.current = { ...asked, request: requests };
-    if (this.send({ ...asked.content, request: requests })) {
-      this.watch();
-      return;
-    }
+  }
+
+  /** The newest question of each asker. */
+  private waiting(): readonly Asked[] {
+    const { current, next } = this;
+    return [...(current === null || next.has(current.asker) ? [] : [current]), ...next.values()];
+  }
+
+  /** Tell all who wait that nobody is there to answer. */
+  private end(): void {
+    const waiting = this.waiting();
     this.current = null;
-    asked.take({ reason: GONE }, undefined);
+    this.next.clear();
+    for (const asked of waiting) asked.take({ reason: GONE }, undefined);
   }
 
   /** Say that the kernel is busy or gone while it does not answer. */
   private watch(): void {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
-      const waiting = this.next ?? this.current;
-      if (waiting === null) return;
       if (this.isGone()) {
-        this.current = this.next = null;
-        waiting.take({ reason: GONE }, undefined);
+        this.end();
         return;
       }
-      waiting.wait(BUSY);
-      this.watch();
+      for (const asked of this.waiting()) asked.wait(BUSY);
+      if (this.current !== null) this.watch();
     }, PATIENCE_MS);
   }
 }
@@ -164,6 +200,16 @@ export class KeptValues implements ValuesHost {
     else answer({ kind: 'none', reason: 'Values need the kernel: run the cell again and open run.view().' });
   }
 
+  indices(step: number, view: number, _: string, answer: (answer: IndicesAnswer) => void): void {
+    for (const { header } of this.tiles)
+      for (const use of header.indices ?? [])
+        if (use.view === view && use.steps.includes(step)) {
+          answer({ kind: 'indices', use });
+          return;
+        }
+    answer({ kind: 'none', reason: 'Its values were not pinned: run.pin keeps them.' });
+  }
+
   findNonfinite(_: number, answer: (found: string) => void): void {
     answer('A search needs the kernel: run the cell again and open run.view().');
   }
@@ -187,6 +233,10 @@ function read(bytes: ArrayBuffer | ArrayBufferView): ValuesAnswer {
   } catch (error) {
     return { kind: 'none', reason: error instanceof Error ? error.message : String(error) };
   }
+}
+
+function isUse(told: KernelAnswer): told is KernelAnswer & IndexUseHeader {
+  return told.values !== undefined && told.stride !== undefined && told.lowest !== undefined;
 }
 
 function reasonOf(told: KernelAnswer): string {

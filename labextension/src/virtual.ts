@@ -8,6 +8,8 @@ const BEYOND = 6;
 export interface VirtualOptions {
   readonly rowHeight: number;
   readonly class: string;
+  /** Rows out of sight stay elements while there are no more than this: coming back to them costs no layout. */
+  readonly kept?: number;
   /** Stands above the rows and stays in sight. */
   readonly head?: HTMLElement;
   /** Attributes of the element that scrolls. */
@@ -22,7 +24,7 @@ export interface Virtual {
   /** Rows in the list; all are rendered anew. */
   setCount(count: number): void;
   /** Only selection changed. */
-  update(): void;
+  readonly update: () => void;
   /** All rows are rendered anew. */
   refresh(): void;
   /** Scroll so that a row is in sight, in the middle if it was not. */
@@ -43,7 +45,9 @@ export function createVirtual(options: VirtualOptions): Virtual {
   element.append(spacer);
   let count = 0;
   let frame = 0;
-  let shown = new Map<number, HTMLElement>();
+  /** Elements of the rows from `from`, in order. */
+  let shown: HTMLElement[] = [];
+  let from = 0;
 
   // Measured when they change: to ask for them while drawing would lay out the whole page.
   let sight = rowHeight;
@@ -65,17 +69,38 @@ export function createVirtual(options: VirtualOptions): Virtual {
   const draw = (): void => {
     frame = 0;
     const above = top();
-    const first = Math.max(0, Math.floor(above / rowHeight) - BEYOND);
-    const end = Math.min(count, Math.ceil((above + sight) / rowHeight) + BEYOND);
-    const next = new Map<number, HTMLElement>();
-    for (let index = first; index < end; index += 1) {
-      const row = shown.get(index) ?? render(index);
-      options.update?.(row, index);
-      next.set(index, row);
+    let first = Math.max(0, Math.floor(above / rowHeight) - BEYOND);
+    let end = Math.min(count, Math.ceil((above + sight) / rowHeight) + BEYOND);
+    if (shown.length) {
+      const widest = { first: Math.min(first, from), end: Math.max(end, from + shown.length) };
+      if (widest.end - widest.first <= (options.kept ?? 0)) ({ first, end } = widest);
     }
-    if (!sameKeys(shown, next)) rows.replaceChildren(...next.values());
-    shown = next;
+    show(first, end);
+    update();
     rows.style.transform = `translateY(${Math.round(scrolled - above + first * rowHeight)}px)`;
+  };
+  /** Make the rows of a range elements, and no others. Those that stay are not touched: the browser need not lay them out. */
+  const show = (first: number, end: number): void => {
+    if (first >= from + shown.length || end <= from) {
+      shown = [];
+      from = first;
+      rows.replaceChildren();
+    }
+    for (; from < first; from += 1) shown.shift()?.remove();
+    while (from + shown.length > end) shown.pop()?.remove();
+    const before = made(first, from);
+    const after = made(from + shown.length, end);
+    rows.prepend(...before);
+    rows.append(...after);
+    shown = [...before, ...shown, ...after];
+    from = first;
+  };
+  const made = (first: number, end: number): HTMLElement[] =>
+    Array.from({ length: Math.max(0, end - first) }, (_, place) => render(first + place));
+  const update = (): void => shown.forEach((row, place) => options.update?.(row, from + place));
+  const forget = (): void => {
+    shown = [];
+    rows.replaceChildren();
   };
   const later = (): void => {
     if (!frame) frame = requestAnimationFrame(draw);
@@ -108,32 +133,22 @@ export function createVirtual(options: VirtualOptions): Virtual {
     element,
     setCount(next) {
       count = next;
-      shown.clear();
-      rows.replaceChildren();
+      forget();
       spacer.style.height = `${Math.min(count * rowHeight, TALLEST)}px`;
       measure();
       draw();
     },
-    update() {
-      for (const [index, row] of shown) options.update?.(row, index);
-    },
+    update,
     refresh() {
-      shown.clear();
-      rows.replaceChildren();
+      forget();
       draw();
     },
     reveal,
-    rowAt: index => shown.get(index) ?? null,
+    rowAt: index => shown[index - from] ?? null,
     inSight: () => ({ first: Math.floor(top() / rowHeight), fits: Math.max(1, Math.floor(sight / rowHeight)) }),
     dispose() {
       cancelAnimationFrame(frame);
       resize.disconnect();
     },
   };
-}
-
-function sameKeys(one: ReadonlyMap<number, unknown>, other: ReadonlyMap<number, unknown>): boolean {
-  if (one.size !== other.size) return false;
-  for (const [key, value] of other) if (one.get(key) !== value) return false;
-  return true;
 }

@@ -73,6 +73,8 @@ class Mounted implements Visualizer {
   private readonly ends: (() => void)[] = [];
   private endRun: (() => void)[] = [];
   private patience = 0;
+  /** The width for which the views were drawn last. */
+  private width = -1;
   /** What the timeline showed before it was drawn for paper. */
   private unprinted: Span | null = null;
 
@@ -125,6 +127,7 @@ class Mounted implements Visualizer {
     this.explorer = explorer;
     replace(this.body, ...explorer.elements);
     explorer.draw(store.state, everything(store.state));
+    this.width = this.root.clientWidth;
     this.endRun.push(
       store.listen((state, changes) => {
         const focused = this.frame.contains(document.activeElement);
@@ -214,8 +217,12 @@ class Mounted implements Visualizer {
     // JupyterLab fills outputs before it attaches them, and detaches those that are scrolled out of sight. Without a
     // page there are no style sheets, and the next page may have others: then everything is drawn again.
     if (!this.root.isConnected) this.colours = null;
+    if (!this.root.clientWidth) this.width = -1;
     if (!this.owned || !this.explorer || !this.root.clientWidth) return;
     const isRestyled = this.colours === null;
+    const width = this.root.clientWidth;
+    if (!isRestyled && width === this.width) return;
+    this.width = width;
     if (isRestyled) this.style();
     const layout = this.layout();
     const isSame = layout === this.owned.state.layout;

@@ -16,10 +16,14 @@ from nki_lab.export import formatting
 from nki_lab.export.files import replacing
 from nki_lab.export.text import report
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.wire import RANGE, WHOLE, compact, encode, script
+from nki_lab.wire import CHUNK, RANGE, WHOLE, Messages, compact, script
 
 MESSAGE_ID: Final = "nki-lab-message"
 """The element that the views' script reads the run from: its message in the zlib format, in base64."""
+
+ROWS_CLASS: Final = "nki-lab-rows"
+"""The class of elements with further rows, in order, in the same form. They stand behind the script, which draws
+before the browser has read them."""
 
 VALUES_CLASS: Final = "nki-lab-values"
 """The class of elements with the values of pinned tiles, in the same form."""
@@ -41,13 +45,12 @@ def html(recording: Recording, values: Sequence[bytes] = ()) -> str:
     `values` are messages of pinned tiles.
     """
     name = str(recording.summary.get("kernel") or "kernel")
-    count = len(recording)
-    steps = range(count if count <= WHOLE else RANGE)
-    fault = int(recording.summary.get("fault", -1))
-    message = base64.b64encode(compact(encode(recording, steps=steps, fault=fault))).decode("ascii")
-    tiles = "".join(
-        f'<script type="text/plain" class="{VALUES_CLASS}">{base64.b64encode(compact(item)).decode("ascii")}</script>\n'
-        for item in values
+    messages = Messages(recording, fault=int(recording.summary.get("fault", -1)))
+    count = len(recording) if len(recording) <= WHOLE else RANGE
+    message = _text_of(messages.whole(0, min(CHUNK, count)))
+    tiles = "".join(_island(VALUES_CLASS, item) for item in values)
+    rows = (
+        _island(ROWS_CLASS, messages.rows(first, min(CHUNK, count - first))) for first in range(CHUNK, count, CHUNK)
     )
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -56,8 +59,17 @@ def html(recording: Recording, values: Sequence[bytes] = ()) -> str:
         f"<title>{escape(name)}: {formatting.duration(recording.makespan)}</title>\n<style>{_STYLE}</style>\n</head>\n"
         f'<body>\n<div id="nki-lab"></div>\n<noscript><pre>{escape(_text(recording))}</pre></noscript>\n'
         f'<script type="text/plain" id="{MESSAGE_ID}">{message}</script>\n{tiles}'
-        f"<script>{script('visualizer.js').replace(*_CLOSING)}</script>\n</body>\n</html>\n"
+        f"<script>{script('visualizer.js').replace(*_CLOSING)}</script>\n{''.join(rows)}</body>\n</html>\n"
     )
+
+
+def _island(kind: str, message: bytes) -> str:
+    """An element with a message that the views' script reads."""
+    return f'<script type="text/plain" class="{kind}">{_text_of(message)}</script>\n'
+
+
+def _text_of(message: bytes) -> str:
+    return base64.b64encode(compact(message)).decode("ascii")
 
 
 def _text(recording: Recording) -> str:

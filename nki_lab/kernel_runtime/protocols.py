@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -97,6 +98,23 @@ class TileContent:
     scales: Values | None = None
 
 
+class IndexUse(NamedTuple):
+    """The run-time indices that move an operand.
+
+    `view` is the operand as its recording numbers it, `steps` are those whose instructions take these indices, `values`
+    the indices in order of the operand's rows, one where a single index moves it whole. An index of 1 moves by `stride`
+    elements; those from `lowest` to `highest` lie in the tensor. `written` is False where nothing had written some.
+    """
+
+    view: int
+    steps: list[int]
+    values: list[int]
+    written: bool
+    stride: int
+    lowest: int
+    highest: int
+
+
 class Search(NamedTuple):
     """How far a search came: the `step` that was found, -1: none; `until` is where to go on, -1: all was searched."""
 
@@ -136,6 +154,14 @@ class TileSource(Protocol):
 
     def reference(self, step: int, buffer: int, against: str, *, after: bool) -> Values | None:
         """Return the reference of a buffer, in its shape; None where there is none."""
+        ...
+
+    def indices(self, step: int, view: int) -> IndexUse | None:
+        """Return the run-time indices that move an operand of a step; None where they are unknown, as after a fault."""
+        ...
+
+    def index_uses(self, step: int, buffer: int) -> Sequence[IndexUse]:
+        """Return what instructions take as run-time indices of the content that a buffer has after a step."""
         ...
 
     def next_nonfinite(self, step: int, until: int, seconds: float) -> Search:

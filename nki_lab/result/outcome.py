@@ -153,12 +153,15 @@ class Run(Recorded):
         number = getattr(getattr(buffer, "_buffer", getattr(buffer, "buffer", buffer)), "id", -1)
         count = len(self._tensors.program)
         at = count - 1 if step is None else step
-        content = tiles_of(values).content(at, number, after=True)
+        tiles = tiles_of(values)
+        content = tiles.content(at, number, after=True)
         if content is None:
             raise coded_error(
                 "NKI028", f"the values of {name!r} are not known", limit="values are known up to the fault of a run"
             )
-        picture = encode_values(ValuesAsked(request=0, step=at, buffer=number), content, most_cells=FEW_CELLS)
+        asked = ValuesAsked(request=0, step=at, buffer=number)
+        indices = tiles.index_uses(at, number)
+        picture = encode_values(asked, content, indices=indices, most_cells=FEW_CELLS)
         size = sum(len(compact(item)) for item in (*self._pins, picture))
         if size > PINNED_BYTES:
             raise coded_error(

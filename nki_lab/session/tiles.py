@@ -16,9 +16,10 @@ from nki_lab.isa.ops.mx import scale_row
 from nki_lab.kernel_runtime.footprint import WrittenPart, rect_of
 from nki_lab.kernel_runtime.footprint.runs import Column
 from nki_lab.kernel_runtime.ir import Program, View, access_columns
-from nki_lab.kernel_runtime.protocols import ErrorGrowth, Search, TileContent, ValueSource
+from nki_lab.kernel_runtime.protocols import ErrorGrowth, IndexUse, Search, TileContent, ValueSource
 from nki_lab.kernel_runtime.tensor import Buffer, whole
 from nki_lab.session.arrays import Array
+from nki_lab.session.index_uses import IndexUses
 from nki_lab.session.values import RunValues
 
 SHADOW: Final = "shadow"
@@ -41,6 +42,7 @@ class RunTiles:
         self.growth = growth
         self._program: Program = values.program
         self._checked = checked
+        self._indices = IndexUses(values, self.written)
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -59,6 +61,15 @@ class RunTiles:
         return TileContent(
             dtype=tensor.dtype, values=values, rows=rows, written=written, is_written_known=known, scales=scales
         )
+
+    def indices(self, step: int, view: int) -> IndexUse | None:
+        """See `TileSource.indices`."""
+        return self._indices.at(step, view)
+
+    def index_uses(self, step: int, buffer: int) -> tuple[IndexUse, ...]:
+        """See `TileSource.index_uses`."""
+        tensor = self._buffer(buffer)
+        return self._indices.of(tensor, *self._values.last_writer(step, tensor, after=True))
 
     def reference(self, step: int, buffer: int, against: str, *, after: bool) -> Array | None:
         """See `TileSource.reference`."""
@@ -181,6 +192,13 @@ class NoTiles:
 
     def reference(self, step: int, buffer: int, against: str, *, after: bool) -> None:
         """Return None: there are no values."""
+
+    def indices(self, step: int, view: int) -> None:
+        """Return None: there are no values."""
+
+    def index_uses(self, step: int, buffer: int) -> tuple[IndexUse, ...]:
+        """Return none: there are no values."""
+        return ()
 
     def next_nonfinite(self, step: int, until: int, seconds: float) -> Search:
         """Find nothing."""

@@ -96,6 +96,14 @@ class RunValues:
             except NkiError:
                 return None
 
+    def left_by(self, op: int, what: View | NkiTensor, until: int) -> Array | None:
+        """Return the values that op `op`, and those before it, left in a view, which `until` is the next to change."""
+        with self._lock:
+            try:
+                return self.replay.after(op, what, until)
+            except NkiError:
+                return None
+
     @property
     def program(self) -> Program:
         """The program that is executed: a row for each step."""
@@ -169,9 +177,7 @@ class RunValues:
         """
         timing = self._timeline.timing
         now = timing.start[self.order[step]] if step < len(self.order) else timing.makespan
-        # Also through tensors that lie over it, ascending.
-        op, start = self._writes
-        writers = np.unique(np.concatenate([op[start[n] : start[n + 1]] for n in self._overlapping(buffer.id)]))
+        writers = self._writers(buffer)
         ended = np.flatnonzero(timing.ready[writers] <= now)
         place = int(ended[-1]) if len(ended) else -1
         if after and step < len(self.order):
@@ -179,6 +185,18 @@ class RunValues:
             place = own if own < len(writers) and writers[own] == self.order[step] else place
         until = int(writers[place + 1]) if place + 1 < len(writers) else len(timing.start)
         return (int(writers[place]) if place >= 0 else -1), until
+
+    def writers_around(self, op: int, buffer: Buffer) -> tuple[int, int]:
+        """Return the last op before `op` in the program that writes to a buffer, -1: none, and the next that does."""
+        writers = self._writers(buffer)
+        place = int(np.searchsorted(writers, op))
+        until = int(writers[place]) if place < len(writers) else len(self._timeline.timing.start)
+        return (int(writers[place - 1]) if place > 0 else -1), until
+
+    def _writers(self, buffer: Buffer) -> Column:
+        """Return the ops that write to a buffer, also through tensors that lie over it, ascending."""
+        op, start = self._writes
+        return np.unique(np.concatenate([op[start[n] : start[n + 1]] for n in self._overlapping(buffer.id)]))
 
     @cached_property
     def order(self) -> Column:

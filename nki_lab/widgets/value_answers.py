@@ -3,8 +3,8 @@
 The page asks {"kind": "values", "request": n, "step": s, "buffer": b, "when": one of `TIMES`, "against": a reference or
 "", "excerpt": [row, column]} and gets {"kind": "values", "request": n} with a message of `nki_lab.wire.values`, or with
 "reason". To {"kind": "nonfinite", "request": n, "step": s, "until": u} it gets "step", -1: none, and "until", where to
-go on, -1: nowhere. To {"kind": "growth", "request": n} it gets the fields of
-`ErrorGrowth`. Whatever goes wrong is a reason: the kernel goes on.
+go on, -1: nowhere. To {"kind": "growth", "request": n} it gets the fields of `ErrorGrowth`, and to {"kind": "indices",
+"request": n, "step": s, "view": v} those of `IndexUse`. Whatever goes wrong is a reason: the kernel goes on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNKNOWN: Final = "The values are unknown here: the run failed before they were c
 def answer(tiles: TileSource | None, asked: Mapping[str, object]) -> tuple[dict[str, object], bytes | None] | None:
     """Return what the page is told, with a message if there is one; None if it asks for something else."""
     kind, request = asked.get("kind"), asked.get("request")
-    if kind not in {"values", "nonfinite", "growth"} or not _is_count(request):
+    if kind not in {"values", "nonfinite", "growth", "indices"} or not _is_count(request):
         return None
     told: dict[str, object] = {"kind": kind, "request": request}
     if tiles is None or tiles.reason:
@@ -34,6 +34,9 @@ def answer(tiles: TileSource | None, asked: Mapping[str, object]) -> tuple[dict[
             return {**told, "step": found.step, "until": found.until}, None
         if kind == "growth":
             return {**told, **tiles.growth()._asdict()}, None
+        if kind == "indices":
+            use = tiles.indices(_number(asked, "step"), _number(asked, "view"))
+            return {**told, **({"reason": UNKNOWN} if use is None else use._asdict())}, None
         content = _values(tiles, asked)
     except KeyboardInterrupt:
         return {**told, "reason": "Interrupted."}, None

@@ -170,6 +170,18 @@ class ErrorFigures(TypedDict):
     mean: float
 
 
+class IndexUseHeader(TypedDict):
+    """Who takes a tile's values as run-time indices, and which; see `nki_lab.kernel_runtime.protocols.IndexUse`."""
+
+    view: int
+    steps: list[int]
+    values: list[int]
+    written: bool
+    stride: int
+    lowest: int
+    highest: int
+
+
 class ValuesHeader(TypedDict):
     """The words and single numbers of a message of a tile's values.
 
@@ -179,7 +191,8 @@ class ValuesHeader(TypedDict):
     where a dtype has no such thing. `digits` are those that tell all numbers of the dtype apart, `mantissa` its stored
     bits; `width` is the number of bits of an element. `low` and `high` are the least and the greatest finite element,
     missing where there is none, and the ends of the histogram. `block` is how many rows and columns share a scale,
-    empty without scales. `excerpt` is where the table `excerpt` begins, and its rows and columns.
+    empty without scales. `excerpt` is where the table `excerpt` begins, and its rows and columns. `indices` are those
+    that instructions take of a tile that was pinned.
     """
 
     request: int
@@ -210,3 +223,4 @@ class ValuesHeader(TypedDict):
     block: list[int]
     excerpt: list[int]
     written_known: bool
+    indices: NotRequired[list[IndexUseHeader]]

@@ -13,7 +13,7 @@ The message has the form of `nki_lab.wire.message` and the header `ValuesHeader`
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from nki_lab.isa.dtype import DType
 from nki_lab.isa.element_values import PACKED, element_bits, element_values
-from nki_lab.kernel_runtime.protocols import TileContent
-from nki_lab.wire.header_types import ErrorFigures, ValueCounts, ValuesHeader
+from nki_lab.kernel_runtime.protocols import IndexUse, TileContent
+from nki_lab.wire.header_types import ErrorFigures, IndexUseHeader, ValueCounts, ValuesHeader
 from nki_lab.wire.message import message
 
 Array = NDArray[Any]
@@ -73,12 +73,13 @@ def encode_values(
     before: TileContent | None = None,
     reference: Array | None = None,
     references: tuple[str, ...] = (),
+    indices: Sequence[IndexUse] = (),
     most_cells: int = WHOLE_CELLS,
 ) -> bytes:
     """Return the message of a tile's values.
 
     With `before` the values are what changed since then. `reference` has the shape of the tile. `references` are the
-    names of what it could be compared with.
+    names of what it could be compared with, `indices` what instructions take of the content as run-time indices.
     """
     with np.errstate(all="ignore"):
         tile = _table(content, before, reference)
@@ -99,6 +100,8 @@ def encode_values(
         if histogram:
             tables["histogram"] = histogram
         header["references"] = list(references)
+        if indices:
+            header["indices"] = [_index_use(use) for use in indices]
         header["row_bin"], header["column_bin"] = row_bin, column_bin
         header["excerpt"] = [] if is_whole else excerpt[0]
         if tile.error is not None and tile.error.size:
@@ -282,6 +285,18 @@ def _error_figures(error: Array) -> ErrorFigures:
     row, column = np.unravel_index(int(finite.argmax()), finite.shape)
     largest, mean = float(finite[row, column]), float(finite.mean(dtype=np.float64))
     return ErrorFigures(largest=largest, row=int(row), column=int(column), mean=mean)
+
+
+def _index_use(use: IndexUse) -> IndexUseHeader:
+    return IndexUseHeader(
+        view=use.view,
+        steps=use.steps,
+        values=use.values,
+        written=use.written,
+        stride=use.stride,
+        lowest=use.lowest,
+        highest=use.highest,
+    )
 
 
 def _header(asked: ValuesAsked, content: TileContent, tile: _Tile, marks: Flags, *, is_change: bool) -> ValuesHeader:

@@ -23,8 +23,11 @@ def opened(tab: Window, folder: Path, text: str) -> None:
     tab.page.goto(file.as_uri())
 
 
-@pytest.mark.parametrize("count", [1, 2, 700])
-def test_every_step_is_the_recorded_one(tab: Window, tmp_path: Path, count: int) -> None:
+@pytest.mark.parametrize(("count", "chunk"), [(1, 1000), (2, 1000), (700, 1000), (700, 150)])
+def test_every_step_is_the_recorded_one(
+    tab: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, chunk: int
+) -> None:
+    monkeypatch.setattr("nki_lab.export.html.CHUNK", chunk)
     recording = Recording(synthetic(count), {"kernel": "k", "target": "trn2"})
     opened(tab, tmp_path, html(recording))
     drawn = tab.visualizer()

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 
 from nki_lab.diagnostic import NkiError, Related, Span, diagnose
 from nki_lab.export import html as exporting
-from nki_lab.export.html import MESSAGE_ID, html, write
+from nki_lab.export.html import MESSAGE_ID, ROWS_CLASS, html, write
 from nki_lab.kernel_runtime.recording import Recording
 from tests.recordings import drawn, synthetic
 from tests.scale import scaled
@@ -63,9 +63,13 @@ class Page(HTMLParser):
     def header(self) -> Any:
         """The header of the run's message."""
         (island,) = [code for attrs, code in self.scripts if attrs.get("id") == MESSAGE_ID]
-        message = zlib.decompress(base64.b64decode(island, validate=True))
-        assert message[:4] == b"NKIW"
-        return json.loads(message[16 : 16 + int.from_bytes(message[8:12], "little")])
+        return header_of(island)
+
+
+def header_of(island: str) -> Any:
+    message = zlib.decompress(base64.b64decode(island, validate=True))
+    assert message[:4] == b"NKIW"
+    return json.loads(message[16 : 16 + int.from_bytes(message[8:12], "little")])
 
 
 def check(text: str) -> Page:
@@ -187,3 +191,14 @@ def test_pages_and_recordings_are_loaded_by_those_who_want_them() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"pyarrow", "anywidget", "IPython", "nki_lab.widgets"} & set(ast.literal_eval(done.stdout))
+
+
+def test_a_large_run_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page draws with the first rows; all others stand behind the script, in order."""
+    monkeypatch.setattr("nki_lab.export.html.CHUNK", 60)
+    page = check(html(Recording(synthetic(200), {"kernel": "k"})))
+    assert (page.header["first"], page.header["count"]) == (0, 60)
+    places = [place for place, (attrs, _) in enumerate(page.scripts) if attrs.get("class") == ROWS_CLASS]
+    assert places == [2, 3, 4]
+    heads = [header_of(page.scripts[place][1]) for place in places]
+    assert [(head["first"], head["count"]) for head in heads] == [(60, 60), (120, 60), (180, 20)]

@@ -524,6 +524,17 @@ export interface ErrorFigures {
   readonly mean: number;
 }
 
+/** Who takes a tile's values as run-time indices, and which; see `nki_lab.kernel_runtime.protocols.IndexUse`. */
+export interface IndexUseHeader {
+  readonly view: number;
+  readonly steps: readonly number[];
+  readonly values: readonly number[];
+  readonly written: boolean;
+  readonly stride: number;
+  readonly lowest: number;
+  readonly highest: number;
+}
+
 /**
  * The words and single numbers of a message of a tile's values.
  *
@@ -533,7 +544,8 @@ export interface ErrorFigures {
  * dtype has no such thing. `digits` are those that tell all numbers of the dtype apart, `mantissa` its stored bits;
  * `width` is the number of bits of an element. `low` and `high` are the least and the greatest finite element, missing
  * where there is none, and the ends of the histogram. `block` is how many rows and columns share a scale, empty without
- * scales. `excerpt` is where the table `excerpt` begins, and its rows and columns.
+ * scales. `excerpt` is where the table `excerpt` begins, and its rows and columns. `indices` are those that
+ * instructions take of a tile that was pinned.
  */
 export interface ValuesHeader {
   readonly request: number;
@@ -564,4 +576,5 @@ export interface ValuesHeader {
   readonly block: readonly number[];
   readonly excerpt: readonly number[];
   readonly written_known: boolean;
+  readonly indices?: readonly IndexUseHeader[];
 }

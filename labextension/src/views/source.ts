@@ -12,6 +12,8 @@ import { createListings, markLine, sourceLine } from './source_line';
 
 const ROW = 19;
 const PAGE = 15;
+/** A kernel of this many lines has all of them on the page once they were seen. */
+const KEPT = 400;
 /** What of the state is drawn here. */
 const DRAWN: readonly (keyof State)[] = ['line', 'step', 'breakpoints', 'layout', 'panel', 'tab'];
 
@@ -89,6 +91,7 @@ class SourceView implements View {
     const ids = uniqueId('line');
     const virtual = createVirtual({
       rowHeight: ROW,
+      kept: KEPT,
       class: 'nki-code-lines',
       attributes: { role: 'grid', 'aria-label': 'Source lines' },
       render: index => sourceLine(this.context, this.listing, index + 1, `${ids}-${index + 1}`),

@@ -104,8 +104,17 @@ export function createTransport(context: Context, commands: Commands): View {
     ),
   );
   rove(element, CONTROL);
-  const fit = (): void => fitInto(element);
-  const observer = new ResizeObserver(fit);
+  // How much is left out for the loops' controls shown before: to find out has the browser lay out the page.
+  const rooms = new Map<string, string>();
+  const fit = (): void => {
+    const room = rooms.get(loops.shape);
+    if (room !== undefined) element.dataset.room = room;
+    else rooms.set(loops.shape, fitInto(element));
+  };
+  const observer = new ResizeObserver(() => {
+    rooms.clear();
+    fit();
+  });
   observer.observe(element);
   const draw = (state: State, changes: Changes): void => {
     if (changes.has('playing')) drawPlay(buttons.get('play'), state.playing);
@@ -184,6 +193,8 @@ function shortTime(time: number): string {
 
 interface LoopPips {
   readonly element: HTMLElement;
+  /** Names the controls: their loops and how often those run. */
+  readonly shape: string;
   /** True if the controls are others than before. */
   draw(state: State): boolean;
   reload(): void;
@@ -215,6 +226,9 @@ function createLoopPips(context: Context): LoopPips {
   };
   return {
     element,
+    get shape() {
+      return drawn;
+    },
     draw,
     reload() {
       loops = createLoops(run);
@@ -279,11 +293,12 @@ function drawLoop(element: HTMLElement, level: Level, go: (place: number) => voi
 }
 
 /** Leave out the less important, in the order of the style sheet, until the rest has room. */
-function fitInto(toolbar: HTMLElement): void {
+function fitInto(toolbar: HTMLElement): string {
   for (let room = 0; room <= LEAST_ROOM; room += 1) {
     toolbar.dataset.room = String(room);
-    if (toolbar.scrollWidth <= toolbar.clientWidth) return;
+    if (toolbar.scrollWidth <= toolbar.clientWidth) break;
   }
+  return toolbar.dataset.room ?? '';
 }
 
 /** New controls may not be more stops of the Tab key. */

@@ -3,7 +3,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ARRANGEMENTS, DESCRIPTOR_MODES, INDIRECTIONS, THIN } from '../../src/_generated/schema';
 import type { LoadedRun } from '../../src/run';
 import { createStore, type OwnedStore } from '../../src/store';
-import type { Context, Palette } from '../../src/types';
+import type { Context, IndicesAnswer, Palette, ValuesHost } from '../../src/types';
+import type { Picks } from '../../src/views/motion/access';
 import { createMotion, type MotionView } from '../../src/views/motion';
 import { fitted, shadeOf } from '../../src/views/motion/tile';
 import { gathered, motionOf, progress, type IndexValues } from '../../src/views/motion/model';
@@ -98,6 +99,8 @@ function tablesOf(): Record<string, Record<string, number[]>> {
 
 type Given = RowGiven & { readonly op?: number; readonly bytes?: number };
 
+const picks = (values: readonly number[], stride = 4096): Picks => ({ values, stride, lowest: 0, highest: 63 });
+
 function runWith(rows: readonly Given[], given: RunGiven = {}, isOld = false): LoadedRun {
   const tables = tablesOf();
   if (isOld) {
@@ -186,10 +189,26 @@ describe('the model of a motion', () => {
     expect(without.inputs.map(item => item.part)).toEqual(['', 'index']);
     expect(without.inputs[0].slice).toMatchObject({ exact: false, bounds: { row: 0, rows: 64 } });
     expect(shadeOf(without.inputs[0], 'in order')).toBe(-1);
-    const values: IndexValues = view => (view === 9 ? [3, 3, 63, 64, -1] : null);
+    const values: IndexValues = view => (view === 8 ? picks([3, 3, 63, 64, -1]) : 'the kernel is busy');
     const found = motionOf(run, 0, values);
-    expect(found.inputs[0].slice.rects.map(rect => rect.row)).toEqual([3, 3, 63]);
+    expect(found.inputs[0].slice.rects.map(rect => rect.row)).toEqual([3, 63]);
+    expect(found.inputs[0].slice).toMatchObject({ exact: true, bounds: { row: 3, rows: 61 } });
     expect(words(found)).not.toContain('not kept');
+    expect(words(found)).toContain('rows by ids, 2 of 5 outside of the tensor');
+    expect(words(motionOf(run, 0, () => 'the kernel is busy'))).toContain('rows by ids, the kernel is busy');
+  });
+
+  it('draws each chosen row where its index and its stride put it', () => {
+    const gather: Given = { lane: 2, start: 0, duration: 10, op: 0, bytes: 1, accesses: [[1, WRITE], [8, READ]] }; // prettier-ignore
+    const run = runWith([gather]);
+    const rowsOf = (values: readonly number[], stride = 4096): number[] =>
+      motionOf(run, 0, () => picks(values, stride)).inputs[0].slice.rects.map(rect => rect.row);
+    expect(rowsOf([5, 1, 5, 0])).toEqual([0, 1, 5]);
+    expect(rowsOf([5, 1, 2], 2 * 4096)).toEqual([2, 4, 10]); // an index of two rows
+    expect(rowsOf([-3, 64])).toEqual([]);
+    expect(rowsOf([])).toEqual([]);
+    const many = motionOf(run, 0, () => ({ ...picks(Array.from({ length: 4000 }, (_, i) => i)), highest: 4000 }));
+    expect(many.inputs[0].slice).toMatchObject({ exact: false });
   });
 
   it('counts what an index selects as enumeration does', () => {
@@ -197,16 +216,17 @@ describe('the model of a motion', () => {
     values[5] = 9004;
     values[9] = -2;
     const inside = values.filter(value => value >= 0 && value < 100);
-    const found = gathered(values, 100);
+    const all = { ...picks(values), highest: 99 };
+    const found = gathered(all);
     expect(found.rows).toHaveLength(10);
-    expect(found.rows[5]).toEqual({ place: 5, row: 9004, inside: false });
+    expect(found.rows[2]).toEqual({ place: 5, row: 9004, inside: false }); // two rows before it
     expect(found.distinct).toBe(new Set(inside).size);
     expect(found.outside).toBe(2);
     expect(found.repeated).toBe(
       [...new Set(inside)].filter(value => inside.indexOf(value) !== inside.lastIndexOf(value)).length,
     );
-    expect(gathered(values, 100, 500).rows[9].place).toBe(127);
-    expect(gathered([], 10)).toMatchObject({ rows: [], distinct: 0, outside: 0 });
+    expect(gathered(all, 500).rows[9].place).toBe(127);
+    expect(gathered(picks([]))).toMatchObject({ rows: [], distinct: 0, outside: 0 });
   });
 
   it('takes progress from the cursor', () => {
@@ -245,15 +265,53 @@ describe('the model of a motion', () => {
   });
 });
 
+/** Values that were kept: they answer at once, or when they are told to. */
+class KeptIndices implements ValuesHost {
+  readonly kept = [];
+  readonly asked: (readonly [step: number, view: number, asker: string])[] = [];
+  private last: (answer: IndicesAnswer) => void = () => undefined;
+
+  constructor(
+    private readonly picksOf: (view: number) => Picks | null,
+    readonly isLive = false,
+  ) {}
+
+  indices(step: number, view: number, asker: string, answer: (answer: IndicesAnswer) => void): void {
+    this.asked.push([step, view, asker]);
+    this.last = answer;
+    if (!this.isLive) this.answer();
+  }
+  answer(found = this.picksOf(this.asked.at(-1)![1]), reason = 'Its values were not pinned.', written = true): void {
+    const [step, view] = this.asked.at(-1)!;
+    if (found === null) this.last({ kind: 'none', reason });
+    else this.last({ kind: 'indices', use: { ...found, view, steps: [step], written } });
+  }
+  say(answer: IndicesAnswer): void {
+    this.last(answer);
+  }
+  ask(): void {
+    throw new Error('Motion asks for indices only.');
+  }
+  findNonfinite(): void {
+    throw new Error('Motion asks for indices only.');
+  }
+  growth(): void {
+    throw new Error('Motion asks for indices only.');
+  }
+  dispose(): void {
+    // Nothing waits.
+  }
+}
+
 describe('the motion view', () => {
   let store: OwnedStore;
   let view: MotionView;
   const spoken: string[] = [];
 
-  function show(run: LoadedRun, values?: IndexValues): HTMLElement {
+  function show(run: LoadedRun, values?: ValuesHost): HTMLElement {
     store = createStore(run);
-    const context: Context = { run, store, palette: () => ({}) as Palette, speak: text => spoken.push(text) };
-    view = createMotion(context, values);
+    const context: Context = { run, store, palette: () => ({}) as Palette, speak: text => spoken.push(text), values };
+    view = createMotion(context);
     document.body.append(view.element);
     view.draw(store.state, new Set(['step'] as const));
     return view.element;
@@ -286,7 +344,7 @@ describe('the motion view', () => {
     expect(store.state.selected).toBe(1);
     go(1);
     expect(element.querySelectorAll('.nki-mo-operand')).toHaveLength(5); // two of them came from HBM
-    expect(element.textContent).toContain('stationary · [:, 128:256]');
+    expect(element.textContent).toContain('stationary · [:,\u00a0128:256]');
     expect(element.textContent).toContain('K 64 of 128');
     button(element, 'Written by #1').click();
     expect(store.state.selected).toBe(0);
@@ -353,8 +411,9 @@ describe('the motion view', () => {
       '1 KiB run',
       'stride 8 KiB',
       '8 of 16 idle',
-      'here: 42 %',
-      '21 % of 368 GB/s',
+      '42 % back to back',
+      'together 21 % of 368 GB/s',
+      '184 GB/s while its data move, 50 % of peak',
       'partitions 64–127 not used',
     ])
       expect(text).toContain(part);
@@ -368,13 +427,79 @@ describe('the motion view', () => {
     const rows = VIEWS.map((_, id) => ({
       lane: 2, start: id * 100, duration: 10, op: 0, bytes: 4, accesses: [[1, WRITE], [id, READ]],
     })) as Given[]; // prettier-ignore
-    const element = show(runWith(rows), view => (view === 9 ? [3, 3, 9004] : null));
+    const values = new KeptIndices(view => (view === 8 ? picks([3, 3, 9004]) : null));
+    const element = show(runWith(rows), values);
     view.expand();
     for (let step = 0; step < VIEWS.length; step += 1) go(step);
     go(8);
     expect(element.querySelector('dialog')!.textContent).toContain(
-      '1 distinct row, 1 read more than once, 1 outside of the tensor.',
+      '1 distinct row, 1 read more than once, 1 of 3 outside of the tensor.',
     );
+  });
+
+  const GATHER: Given = { lane: 2, start: 0, duration: 10, op: 0, bytes: 4, accesses: [[1, WRITE], [8, READ]] }; // prettier-ignore
+
+  it('asks a kernel for the indices of the step where the cursor rests, once, and draws what it answers', () => {
+    vi.useFakeTimers();
+    const kernel = new KeptIndices(() => null, true);
+    const rows = [GATHER, LOAD, { ...GATHER, start: 500 }, { ...GATHER, start: 900 }];
+    const element = show(runWith(rows), kernel);
+    expect(element.textContent).toContain('rows by ids, the kernel is asked for its values');
+    go(2);
+    go(1);
+    vi.advanceTimersByTime(200);
+    expect(kernel.asked).toEqual([]);
+    go(2);
+    vi.advanceTimersByTime(200);
+    expect(kernel.asked).toEqual([[2, 8, '0']]);
+    kernel.say({ kind: 'waiting', reason: 'The kernel is busy.' });
+    expect(element.textContent).toContain('rows by ids, the kernel is busy');
+    kernel.answer(picks([1, 70]));
+    expect(element.querySelector('.nki-mo-outside-text')!.textContent).toBe(
+      '1 of 2 outside of the tensor · rows by ids',
+    );
+    go(0);
+    go(2);
+    vi.advanceTimersByTime(200);
+    expect(kernel.asked).toHaveLength(1); // step 0 was passed over, step 2 is known
+    expect(element.textContent).toContain('1 of 2 outside');
+    vi.useRealTimers();
+  });
+
+  it('takes no answer for another step, and never draws what nothing wrote', () => {
+    vi.useFakeTimers();
+    const kernel = new KeptIndices(() => null, true);
+    const element = show(runWith([GATHER, LOAD, { ...GATHER, start: 500 }]), kernel);
+    vi.advanceTimersByTime(200);
+    go(1);
+    const before = element.querySelector('figure');
+    kernel.answer(picks([1]));
+    expect(element.querySelector('figure')).toBe(before);
+    go(2);
+    vi.advanceTimersByTime(200);
+    kernel.answer(picks([1, 2]), '', false);
+    expect(element.textContent).toContain('rows by ids, it has elements that nothing wrote');
+    view.expand();
+    expect(element.querySelector('dialog .nki-mo-gather')).toBe(null);
+    expect(element.querySelector('dialog')!.textContent).toContain('It has elements that nothing wrote.');
+    vi.useRealTimers();
+  });
+
+  it('asks nothing while playing, and when playing stops', () => {
+    vi.useFakeTimers();
+    const kernel = new KeptIndices(() => null, true);
+    const run = runWith([LOAD, { ...GATHER, start: 500 }]);
+    const element = show(run, kernel);
+    store.set({ playing: true, step: 1 });
+    view.draw(store.state, new Set(['step', 'playing'] as const));
+    vi.advanceTimersByTime(500);
+    expect(kernel.asked).toEqual([]);
+    expect(element.textContent).toContain('follow when playing stops');
+    store.set({ playing: false });
+    view.draw(store.state, new Set(['playing'] as const));
+    vi.advanceTimersByTime(500);
+    expect(kernel.asked).toEqual([[1, 8, '0']]);
+    vi.useRealTimers();
   });
 
   it('copies itself as text', async () => {

@@ -46,6 +46,52 @@ describe('questions to a kernel', () => {
     expect(got[0]).toMatchObject({ kind: 'tile', pinned: false });
   });
 
+  test('of several askers are all answered, of each the newest', () => {
+    const found: string[] = [];
+    const indices = (step: number, asker: string): void =>
+      host.indices(step, 9, asker, answer => {
+        found.push(answer.kind === 'indices' ? `${asker}${step}: ${answer.use.values.join()}` : answer.kind);
+      });
+    indices(1, 'a');
+    for (const step of [2, 3]) {
+      host.ask({ ...ASKED, step }, take);
+      indices(step, 'a');
+      indices(step, 'b');
+    }
+    const use = { view: 9, steps: [0], written: true, stride: 1, lowest: 0, highest: 3 };
+    for (let at = 0; at < 5; at += 1)
+      host.receive({ request: sent[at]?.request, ...use, values: [at] }, view(valuesMessage({ rows: [[1]] })));
+    expect(sent.map(({ kind, step }) => `${kind} ${step}`)).toEqual([
+      'indices 1',
+      'values 3',
+      'indices 3',
+      'indices 3',
+    ]);
+    expect(found).toEqual(['a3: 2', 'b3: 3']);
+    expect(got).toHaveLength(1);
+  });
+
+  test('of all askers are told that the kernel is busy, or gone', () => {
+    const found: string[] = [];
+    host.ask(ASKED, take);
+    host.indices(1, 9, '0', answer => found.push(answer.kind));
+    vi.advanceTimersByTime(2000);
+    gone = true;
+    vi.advanceTimersByTime(2000);
+    expect(got.map(item => item.kind)).toEqual(['waiting', 'none']);
+    expect(found).toEqual(['waiting', 'none']);
+    vi.advanceTimersByTime(10_000);
+    expect(found).toHaveLength(2);
+  });
+
+  test('of a search that goes on let others through', () => {
+    host.findNonfinite(5, () => undefined);
+    host.ask(ASKED, take);
+    host.receive({ request: sent[0].request, step: -1, until: 900 }, undefined);
+    host.receive({ request: sent[1].request, reason: 'No.' }, undefined);
+    expect(sent.map(item => item.kind)).toEqual(['nonfinite', 'values', 'nonfinite']);
+  });
+
   test('take no answer of another question', () => {
     host.ask(ASKED, take);
     expect(host.receive({ request: sent[0].request + 5 }, undefined)).toBe(false);
@@ -130,5 +176,24 @@ describe('values that a notebook keeps', () => {
     kept.ask({ ...ASKED, buffer: 4 }, take);
     expect(got[0]).toMatchObject({ kind: 'tile', pinned: true, tile: { header: { step: 9 } } });
     expect(got[1]).toMatchObject({ kind: 'none', reason: expect.stringContaining('need the kernel') as string });
+  });
+
+  test('have indices for the steps that take them, and for no others', async () => {
+    vi.useRealTimers();
+    const kept = new KeptValues();
+    const use = { view: 9, steps: [4, 6], values: [1, 2], written: true, stride: 1, lowest: 0, highest: 3 };
+    const bytes = valuesMessage({ rows: [[1]], header: { indices: [use] } });
+    const stream = new Blob([bytes]).stream().pipeThrough(new CompressionStream('deflate'));
+    await kept.add([btoa(String.fromCharCode(...new Uint8Array(await new Response(stream).arrayBuffer())))]);
+    const found: string[] = [];
+    for (const [step, operand] of [
+      [4, 9],
+      [6, 9],
+      [5, 9],
+      [4, 8],
+    ] as const)
+      // prettier-ignore
+      kept.indices(step, operand, '', answer => found.push(answer.kind));
+    expect(found).toEqual(['indices', 'indices', 'none', 'none']);
   });
 });

@@ -27,6 +27,9 @@ class Kernel implements ValuesHost {
     this.asked.push(question);
     this.last = answer;
   }
+  indices(): void {
+    throw new Error('Values asks for no indices.');
+  }
   findNonfinite(step: number, answer: (found: number | string) => void): void {
     this.searched.push(step);
     this.found = answer;

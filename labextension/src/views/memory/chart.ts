@@ -7,7 +7,7 @@ import type { Surface } from '../../canvas/surface';
 import { el, replace, setAttribute, setText } from '../../dom';
 import * as format from '../../format';
 import type { Span } from '../../types';
-import { widthOf } from '../../widths';
+import { paintLast, widthOf } from '../../drawing';
 import type { Brush } from './brush';
 import { paintAxisText, paintLine, paintOutline } from './brush';
 import type { PartitionClass } from './classes';
@@ -57,7 +57,7 @@ export function createChart(choose: (part: number) => void): Section & { dispose
   const paint = (): void => {
     if (latest === undefined || frame === undefined) return;
     const sizes = latest.compact ? SIZES.compact : SIZES.full;
-    surface.resize(widthOf(plot), sizes.top + sizes.plot + sizes.bottom);
+    surface.resize(frame.area.width + sizes.left + sizes.right, sizes.top + sizes.plot + sizes.bottom);
     surface.clear();
     const brush = { context: surface.context, scene: latest };
     paintGround(brush, frame);
@@ -84,7 +84,7 @@ export function createChart(choose: (part: number) => void): Section & { dispose
       setText(words, wordsOf(scene, frame));
       offerClasses(chooser, scene, choose);
       layer = layers.layerFor(scene, frame, surface.ratio);
-      paint();
+      paintLast(surface, paint);
     },
     describe(scene) {
       setAttribute(surface.element, 'role', 'img');

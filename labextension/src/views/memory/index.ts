@@ -3,7 +3,7 @@
 import { el, setAttribute } from '../../dom';
 import * as format from '../../format';
 import { useStyle } from '../../styles';
-import { widthOf } from '../../widths';
+import { widthOf } from '../../drawing';
 import type { Context, Run, State, View, ViewFactory } from '../../types';
 import { toFinding } from '../findings';
 import { createChart } from './chart';

@@ -3,7 +3,7 @@
 import { MEMORY_LABELS } from '../../_generated/schema';
 import { createSurface } from '../../canvas/surface';
 import { el, setText } from '../../dom';
-import { widthOf } from '../../widths';
+import { paintLast, widthOf } from '../../drawing';
 import * as format from '../../format';
 import type { Bank, Banks, Piece } from './banks';
 import { layoutBanks } from './banks';
@@ -64,16 +64,18 @@ export function createPsum(): Section {
       );
       const sizes = scene.compact ? SIZES.compact : SIZES.full;
       surface.resize(widthOf(plot), ABOVE + sizes.plot + NUMBERS);
-      surface.clear();
       const brush = { context: surface.context, scene };
       const banks = banksFor(scene, sizes, brush, widthOf(plot));
       pieces = banks.pieces;
       drawn = { banks, scene };
       setText(now, scene.compact ? shortNow(scene, banks, count) : nowWords(scene, banks, count));
-      for (const bank of banks.banks) paintBank(brush, bank);
-      for (const piece of pieces) paintPiece(brush, piece);
-      for (const piece of pieces) paintOutline(brush, piece.tile, piece);
-      if (!scene.compact) paintAxisText(brush, 'bank', sizes.left - 8, ABOVE + sizes.plot / 2, 'right');
+      paintLast(surface, () => {
+        surface.clear();
+        for (const bank of banks.banks) paintBank(brush, bank);
+        for (const piece of banks.pieces) paintPiece(brush, piece);
+        for (const piece of banks.pieces) paintOutline(brush, piece.tile, piece);
+        if (!scene.compact) paintAxisText(brush, 'bank', sizes.left - 8, ABOVE + sizes.plot / 2, 'right');
+      });
     },
     describe(scene) {
       describe(surface.element, MEMORY_LABELS.psum, words.textContent, scene, scene.psumTiles);

@@ -5,7 +5,7 @@ import { createSurface } from '../../canvas/surface';
 import { el, setText } from '../../dom';
 import * as format from '../../format';
 import type { Finding } from '../../types';
-import { widthOf } from '../../widths';
+import { paintLast, widthOf } from '../../drawing';
 import type { Brush } from './brush';
 import {
   paintAxisText,
@@ -68,16 +68,20 @@ export function createSbuf(open: (finding: Finding) => void): Section {
       setText(none, missing);
       setText(words, captionOf(scene));
       drawn = NOTHING;
-      frame = missing === '' ? frameOf(scene, widthOf(plot)) : undefined;
-      if (frame === undefined) return;
+      const place = missing === '' ? frameOf(scene, widthOf(plot)) : undefined;
+      frame = place;
+      if (place === undefined) return;
       time = scene.time;
       pressure.draw(scene);
-      surface.resize(widthOf(plot), frame.sizes.top + frame.sizes.plot + frame.sizes.bottom);
-      surface.clear();
+      surface.resize(widthOf(plot), place.sizes.top + place.sizes.plot + place.sizes.bottom);
       const brush = { context: surface.context, scene };
-      drawn = foldDead(boxesOf(brush, frame), scene.outlined, measureOf(surface.context, scene.palette));
-      paint(brush, frame, drawn);
-      showCallout(callout, scene, frame, open);
+      const folded = foldDead(boxesOf(brush, place), scene.outlined, measureOf(surface.context, scene.palette));
+      drawn = folded;
+      paintLast(surface, () => {
+        surface.clear();
+        paint(brush, place, folded);
+      });
+      showCallout(callout, scene, place, open);
     },
     describe(scene) {
       describe(surface.element, MEMORY_LABELS.sbuf, captionOf(scene), scene, scene.sbufTiles);

@@ -1,6 +1,6 @@
 /** What an access touches of its buffer: the slice, as an index, partitions and bytes. */
 import { INDIRECTIONS } from '../../_generated/schema';
-import type { Indirection } from '../../_generated/schema';
+import type { IndexUseHeader, Indirection } from '../../_generated/schema';
 import type { Buffer, Run, TileView } from '../../types';
 import { bytesOf, layoutOf, sliceOf, type Layout } from './layout';
 import type { Slice } from './pattern';
@@ -15,21 +15,36 @@ export interface Touched {
   readonly subscript: string;
   readonly indirect: Indirection;
   /** The tensor that holds its run-time indices. */
-  readonly index: { readonly id: number; readonly name: string; readonly values: ArrayLike<number> | null } | null;
+  readonly index: Index | null;
 }
 
-/** What a view touches; `valuesOf` gives the run-time indices in a view, where somebody has them. */
-export function touched(
-  run: Run,
-  id: number,
-  valuesOf: (index: number) => ArrayLike<number> | null = () => null,
-): Touched {
+/** Run-time indices, in order of the rows of the operand that they move. */
+export type Picks = Pick<IndexUseHeader, 'values' | 'stride' | 'lowest' | 'highest'>;
+
+/** A tensor of run-time indices: the indices, or the reason why nobody knows them. */
+export interface Index {
+  readonly id: number;
+  readonly name: string;
+  readonly picks: Picks | null;
+  readonly reason: string;
+}
+
+export const NOT_KEPT = 'values not kept';
+
+/** What a view touches; `picksOf` gives the run-time indices that move it, or why nobody knows them. */
+export function touched(run: Run, id: number, picksOf: () => Picks | string = () => NOT_KEPT): Touched {
   const view = run.view(id);
   const buffer = run.buffers[view.buffer];
   const layout = layoutOf(buffer, view);
+  const picks = view.index >= 0 ? picksOf() : NOT_KEPT;
   const index =
     view.index >= 0
-      ? { id: view.index, name: run.buffers[run.view(view.index).buffer].name, values: valuesOf(view.index) }
+      ? {
+          id: view.index,
+          name: run.buffers[run.view(view.index).buffer].name,
+          picks: typeof picks === 'string' ? null : picks,
+          reason: typeof picks === 'string' ? picks : '',
+        }
       : null;
   const isPlain = view.dtype === buffer.dtype && view.indirect === 0;
   const texts = isPlain ? subscript(view.dims, view.offset, buffer.shape) : null;
@@ -37,7 +52,7 @@ export function touched(
     view,
     buffer,
     layout,
-    slice: sliceOf(view, layout, index?.values ?? null),
+    slice: sliceOf(view, layout, index?.picks ?? null),
     subscript: texts && texts.length > 0 ? `[${texts.join(', ')}]` : '',
     indirect: INDIRECTIONS[view.indirect] ?? 'none',
     index,

@@ -6,13 +6,17 @@ import { icon } from '../../icons';
 import { swatch } from '../../swatch';
 import type { Context } from '../../types';
 import { bytesFigure, descriptorsFigure, efficiencyFigure, gatherFigure } from './figures';
-import { arrayFigure, createFlow, type Flow } from './flow';
+import { arrayFigure, createFlow, isShaded, type Flow } from './flow';
 import { bytesOf } from './layout';
 import type { Motion, Operand } from './model';
 import { accumulationText, describe, indirection, named, pattern, productText, transferText } from './text';
 
 const MOST = 6;
 const ALL = 32;
+/** Rows and columns are numbered from so many pixels on. */
+const AXES = 640;
+/** Below so many pixels the pictures stand below the flow. */
+const NARROW = 860;
 
 export interface Expanded {
   readonly element: HTMLDialogElement;
@@ -91,12 +95,15 @@ export function createExpanded(context: Context, asked: HTMLElement, redraw: () 
           el('span', { class: 'nki-code' }, sentence(motion)),
         );
         replace(facts, headline(motion));
-        const width = Math.max(360, Math.round((element.clientWidth || 1080) * 0.62));
+        const all = element.clientWidth || 1080;
+        const isNarrow = all < NARROW;
+        body.classList.toggle('nki-mo-one', isNarrow);
+        const width = isNarrow ? all : Math.round(all * 0.62);
         flow = createFlow(context, motion, {
           width,
-          tileHeight: motion.inputs.length > 2 ? 96 : 150,
+          tileHeight: motion.inputs.length > 2 || isNarrow ? 96 : 150,
           most,
-          axes: true,
+          axes: all >= AXES,
           more: () => {
             most = ALL;
             redraw();
@@ -104,7 +111,7 @@ export function createExpanded(context: Context, asked: HTMLElement, redraw: () 
         });
         replace(
           body,
-          el('div', { class: 'nki-mo-left' }, flow.element, ...below(motion, width - 24)),
+          el('div', { class: 'nki-mo-left' }, flow.element, ...below(motion, width - 28)),
           el('div', { class: 'nki-mo-right' }, patternTable(motion), ...beside(motion)),
         );
       }
@@ -124,14 +131,15 @@ function sentence({ inputs, outputs }: Motion): string {
   return list(inputs.length ? inputs : outputs);
 }
 
-/** "64 KiB · 356 ns · 184 GB/s · 21 % of peak". */
+/** "64 KiB · 356 ns · 184 GB/s while its data move, 50 % of peak". */
 export function headline(motion: Motion): string {
   const { transfer } = motion;
+  const rate = transfer && transfer.duration > 0 ? format.rate(transfer.bytes, transfer.duration) : '';
+  const share = transfer && transfer.peak > 0 ? `, ${format.percent(transfer.rate / transfer.peak)} of peak` : '';
   const said = [
     transfer ? format.bytes(transfer.bytes) : '',
     format.time(motion.duration),
-    transfer && transfer.duration > 0 ? format.rate(transfer.bytes, transfer.duration) : '',
-    transfer && transfer.peak > 0 ? `${format.percent(transfer.rate / transfer.peak)} of peak` : '',
+    rate && `${rate} while its data move${share}`,
     motion.lane,
   ];
   return said.filter(text => text !== '').join(' · ');
@@ -140,8 +148,7 @@ export function headline(motion: Motion): string {
 function below(motion: Motion, width: number): (HTMLElement | null)[] {
   const inHbm = [...motion.inputs, ...motion.outputs].filter(item => item.buffer.space === 'hbm');
   const notes = [transferText(motion), productText(motion), accumulationText(motion)].filter(text => text !== '');
-  const shade =
-    motion.arrangement === 'undeclared' || motion.arrangement === 'product' ? '' : 'Shade = source partition or row.';
+  const shade = isShaded(motion) ? 'Shade = source partition or row.' : '';
   return [
     ...inHbm.slice(0, 2).map(item => bytesFigure(item, width)),
     el('p', { class: 'nki-quiet nki-pad' }, [...notes, shade].filter(text => text !== '').join('. ')),

@@ -2,8 +2,10 @@
 import { el, svg } from '../../dom';
 import * as format from '../../format';
 import { bytesOf } from './layout';
-import type { Motion, Operand } from './model';
+import type { Picks } from './access';
+import type { Gathered, Motion, Operand } from './model';
 import { gathered } from './model';
+import { outsideText } from './text';
 import { runs } from './pattern';
 
 /** Runs that are drawn in the strip of all bytes, and below it. */
@@ -26,7 +28,7 @@ export function bytesFigure(item: Operand, width: number): HTMLElement | null {
   const more = found.count - found.runs.length;
   return el(
     'div',
-    { class: 'nki-mo-figure' },
+    { class: 'nki-mo-figure', style: { width: `${width}px` } },
     el(
       'div',
       { class: 'nki-mo-line' },
@@ -183,6 +185,8 @@ export function efficiencyFigure({ transfer, machine, hue }: Motion): HTMLElemen
       style: `--hue: var(--nki-${hue})`,
     },
     svg('path', { class: 'nki-mo-base', d: `M8 ${height - 4}H${width - 8}` }),
+    svg('path', { class: 'nki-mo-base nki-mo-full', d: `M8 ${y(1)}H${width - 8}` }),
+    svg('text', { class: 'nki-mo-axis', x: 8, y: y(1) + 12 }, '100 %'),
     svg('path', { class: 'nki-mo-line-of', d: path }),
     ...bytes
       .filter((_, i) => i % 2 === 0)
@@ -202,13 +206,13 @@ export function efficiencyFigure({ transfer, machine, hue }: Motion): HTMLElemen
         y: Math.max(here.y + 4, 12),
         'text-anchor': isLeft ? 'end' : 'start',
       },
-      `here: ${format.percent(transfer.efficiency)}`,
+      `${format.percent(transfer.efficiency)} back to back`,
     ),
   );
   return el(
     'div',
     { class: 'nki-mo-figure' },
-    el('h4', {}, 'Efficiency of one engine by bytes per run, one run a partition, back to back'),
+    el('h4', {}, 'Back to back: share of an engine’s peak by bytes of a run, a run a partition'),
     figure,
     el('p', {}, efficiencyText(transfer, machine.dmaEngines)),
   );
@@ -218,59 +222,79 @@ function anchorOf(size: number, all: readonly number[]): string {
   return size === all[0] ? 'start' : size === all[all.length - 1] ? 'end' : 'middle';
 }
 
-/** "Back to back 42 % per engine; 8 of 16 engines carry data: 21 % of 368 GB/s. Alone: 184 GB/s while its data move." */
+/**
+ * "Such transfers back to back: 42 % of the peak of an engine; 8 of 16 engines carry data, together 21 % of 368 GB/s.
+ * This one alone: 184 GB/s while its data move."
+ */
 export function efficiencyText(transfer: NonNullable<Motion['transfer']>, engines: number): string {
   const peak = format.rate(transfer.peak, 1e12);
-  const alone = `Its own data move at ${format.rate(transfer.bytes, transfer.duration)}.`;
-  const share = `${transfer.engines.length} of ${engines} engines carry data: ${format.percent(transfer.share)} of ${peak}`;
-  return `Back to back ${format.percent(transfer.efficiency)} per engine, ${share}. ${alone}`;
+  const alone = `This one alone: ${format.rate(transfer.bytes, transfer.duration)} while its data move.`;
+  const carry = `${transfer.engines.length} of ${engines} engines carry data`;
+  const each = `Such transfers back to back: ${format.percent(transfer.efficiency)} of the peak of an engine`;
+  return `${each}; ${carry}, together ${format.percent(transfer.share)} of ${peak}. ${alone}`;
 }
 
-/** Rows that an index tensor selects, where its values are known. */
+/** Rows that an index tensor selects; the reason why that is unknown, where it is. */
 export function gatherFigure(item: Operand): HTMLElement | null {
-  const values = item.index?.values;
-  if (!values || item.indirect !== 'vector') return null;
-  const extent = item.buffer.shape[0] ?? 0;
-  const found = gathered(values, extent);
+  const { index } = item;
+  if (index === null || item.indirect !== 'vector') return null;
+  const isWritten = item.role !== 'read';
+  const title = el('h4', {}, `Rows ${isWritten ? 'written' : 'read'} by ${index.name}`);
+  const { picks } = index;
+  if (picks === null)
+    return el('div', { class: 'nki-mo-figure' }, title, el('p', { class: 'nki-quiet' }, sentence(index.reason)));
+  const found = gathered(picks);
+  const said = [
+    format.plural(found.distinct, 'distinct row'),
+    found.repeated > 0 ? `${format.count(found.repeated)} ${isWritten ? 'written' : 'read'} more than once` : '',
+    outsideText(item),
+  ].filter(text => text !== '');
+  const few = found.rows.length < found.count;
+  const drawn = few
+    ? ` Indices ${format.ordinal(found.rows[0].place)} to ${format.ordinal(found.rows[found.rows.length - 1].place)} of ${format.count(found.count)} drawn.`
+    : '';
+  return el(
+    'div',
+    { class: 'nki-mo-figure' },
+    title,
+    picksFigure(item, picks, found),
+    el('p', { class: found.outside > 0 ? 'nki-mo-outside-text' : '' }, `${said.join(', ')}.${drawn}`),
+  );
+}
+
+/** Indices on the left, the tensor that has the rows, and the rows of the other side. */
+function picksFigure(item: Operand, picks: Picks, { rows }: Gathered): SVGSVGElement {
   const step = 18;
-  const height = Math.max(found.rows.length * step, step);
-  const width = 380;
+  const height = Math.max(rows.length * step, step);
+  const all = Math.max(item.layout.rows, 1);
   const figure = svg('svg', {
     class: 'nki-mo-gather',
-    viewBox: `0 0 ${width} ${height}`,
+    viewBox: `0 0 380 ${height}`,
     width: '100%',
     'aria-hidden': 'true',
     style: hueOf(item),
   });
   figure.append(svg('rect', { class: 'nki-mo-buffer', x: 190.5, y: 0.5, width: 90, height: height - 1 }));
-  found.rows.forEach(({ row, inside }, i) => {
+  rows.forEach(({ row, inside }, i) => {
     const y = i * step + step / 2;
-    const to = inside && extent > 0 ? 1 + ((row + 0.5) / extent) * (height - 2) : height - 2;
-    const look = inside ? 'nki-mo-pick' : 'nki-mo-pick nki-mo-outside';
-    figure.append(
-      svg(
-        'text',
-        { class: inside ? 'nki-mo-axis' : 'nki-mo-axis nki-mo-wrong', x: 60, y: y + 4, 'text-anchor': 'end' },
-        String(row),
-      ),
-    );
-    figure.append(svg('path', { class: look, d: `M66 ${y}C128 ${y} 128 ${to} 190 ${to}` }));
-    if (inside) figure.append(svg('path', { class: 'nki-mo-pick', d: `M190 ${to}H281C312 ${to} 312 ${y} 340 ${y}` }));
+    const look = inside ? 'nki-mo-axis' : 'nki-mo-axis nki-mo-wrong';
+    figure.append(svg('text', { class: look, x: 60, y: y + 4, 'text-anchor': 'end' }, String(row)));
+    if (inside) {
+      const at = Math.floor((item.view.offset + row * picks.stride) / item.layout.columns);
+      const to = 1 + ((at + 0.5) / all) * (height - 2);
+      figure.append(svg('path', { class: 'nki-mo-pick', d: `M66 ${y}C128 ${y} 128 ${to} 190 ${to}` }));
+      figure.append(svg('path', { class: 'nki-mo-pick', d: `M190 ${to}H281C312 ${to} 312 ${y} 340 ${y}` }));
+    } else {
+      figure.append(svg('path', { class: 'nki-mo-pick nki-mo-outside', d: `M66 ${y}H180` }));
+      figure.append(svg('path', { class: 'nki-mo-outside', d: `M176 ${y - 4}l8 8m0 -8l-8 8` }));
+    }
     figure.append(
       svg('rect', { class: inside ? 'nki-mo-slice' : 'nki-mo-lost', x: 341, y: y - 7, width: 36, height: 14 }),
     );
   });
-  const said = [
-    format.plural(found.distinct, 'distinct row'),
-    found.repeated > 0 ? `${format.count(found.repeated)} read more than once` : '',
-    found.outside > 0 ? `${format.count(found.outside)} outside of the tensor` : '',
-  ].filter(text => text !== '');
-  const drawn = found.rows.length < found.count ? ` ${found.rows.length} of ${format.count(found.count)} drawn.` : '';
-  return el(
-    'div',
-    { class: 'nki-mo-figure' },
-    el('h4', {}, `Rows by ${item.index?.name ?? ''}`),
-    figure,
-    el('p', {}, `${said.join(', ')}.${drawn}`),
-  );
+  return figure;
+}
+
+function sentence(text: string): string {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
 }

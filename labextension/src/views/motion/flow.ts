@@ -6,7 +6,7 @@ import { icon } from '../../icons';
 import type { Context } from '../../types';
 import type { Motion, Operand } from './model';
 import { banksOf } from './model';
-import { accumulationText, describe, indirection, named, partitions, pattern, unused } from './text';
+import { accumulationText, describe, indirection, named, outsideText, partitions, pattern, unused } from './text';
 import { shadeOf, tile, type Tile } from './tile';
 
 export interface FlowOptions {
@@ -27,8 +27,8 @@ export interface Flow {
 
 const HEAD = 20;
 const NAME = 24;
-/** A line of text, and one of buttons. */
-const CAPTION = 14 + 24;
+/** Two lines of text, and one of buttons. */
+const CAPTION = 2 + 2 * 13 + 24;
 const PAD = 12;
 
 interface Column {
@@ -126,6 +126,12 @@ function columnsOf(
   return { origin, input, engine, output: { ...output, width: PAD + width - output.x } };
 }
 
+/** Whether equal shades are the same row: not where indices choose rows. */
+export function isShaded({ arrangement, inputs, outputs }: Motion): boolean {
+  if (arrangement === 'undeclared' || arrangement === 'product') return false;
+  return [...inputs, ...outputs].every(item => item.indirect === 'none');
+}
+
 function placed(
   { run }: Context,
   motion: Motion,
@@ -138,7 +144,7 @@ function placed(
     box: { width: column.width, height: options.tileHeight },
     axes: options.axes,
     partitions: run.capacity.partitions,
-    shadeBy: shadeOf(item, motion.arrangement),
+    shadeBy: isShaded(motion) ? shadeOf(item, motion.arrangement) : -1,
   });
   // In the middle of its row, so that arrows are short.
   const begin = top + Math.max(options.tileHeight - drawn.height, 0) / 2;
@@ -155,7 +161,11 @@ function operandElement(
   const shape = `${shapeText(item.buffer.shape, options.axes)}${options.axes && item.view.dtype ? ` ${item.view.dtype}` : ''}`;
   const about = captionOf(motion, item, run.capacity.psumBank);
   const idle = options.axes ? unused(item, run.capacity.partitions) : '';
-  const text = [about, idle].filter(part => part !== '').join(' · ');
+  // Lines break between facts, not within an index.
+  const text = [about, idle]
+    .filter(part => part !== '')
+    .join(' · ')
+    .replace(/\[[^\]]*\]/g, index => index.replaceAll(' ', '\u00a0'));
   return el(
     'div',
     {
@@ -169,16 +179,23 @@ function operandElement(
         'button',
         {
           type: 'button',
-          class: 'nki-bare nki-code nki-ellipsis nki-mo-name',
+          class: 'nki-bare nki-code nki-mo-name',
           title: `${named(item)} ${item.buffer.dtype}, select the tile`,
           on: { click: () => store.set({ tile: item.buffer.id }) },
         },
-        item.buffer.name,
+        ...nameParts(item.buffer.name),
       ),
-      el('span', { class: 'nki-quiet nki-ellipsis', title: what }, item.layout.known ? shape : what),
+      el('span', { class: 'nki-quiet nki-mo-shape', title: what }, item.layout.known ? shape : what),
     ),
     tile.element,
-    el('div', { class: 'nki-mo-caption nki-ellipsis', title: `${named(item)} ${pattern(item.view)}` }, text),
+    el(
+      'div',
+      {
+        class: `nki-mo-caption${outsideText(item) ? ' nki-mo-outside-text' : ''}`,
+        title: `${named(item)} ${pattern(item.view)}`,
+      },
+      text,
+    ),
     el(
       'div',
       { class: 'nki-mo-line nki-mo-links' },
@@ -186,6 +203,13 @@ function operandElement(
       link(run, store, item.reader, 'Next read by', 'next', item.buffer.kind === 'output' ? 'output' : ''),
     ),
   );
+}
+
+/** A name in two parts, the first of which may be cut: the index that tells tiles apart stays. */
+function nameParts(name: string): HTMLElement[] {
+  const at = name.endsWith(']') ? name.indexOf('[') : -1;
+  const parts = at > 0 ? [name.slice(0, at), name.slice(at)] : [name];
+  return parts.map((part, i) => el('span', { class: i === 0 ? 'nki-ellipsis' : 'nki-mo-index' }, part));
 }
 
 /** "128 × 512", where there is little room without the spaces. */
@@ -198,14 +222,15 @@ function shapeText(shape: readonly number[], isWide: boolean): string {
 function captionOf(motion: Motion, item: Operand, bankBytes: number): string {
   const banks = banksOf(item, bankBytes);
   const where =
-    indirection(item) ||
+    (outsideText(item) && item.index ? `rows by ${item.index.name}` : indirection(item)) ||
     (banks ? `${banks[0] === banks[1] ? 'bank' : 'banks'} ${format.range(banks[0], banks[1])}` : '') ||
     item.subscript ||
     partitions(item) ||
     pattern(item.view);
+  const outside = outsideText(item);
   const often = item.repeats > 1 ? `× ${format.count(item.repeats)}` : '';
   const adding = item.role === 'accumulate' ? accumulationText(motion).replace('accumulation', 'adds') : '';
-  return [item.part, where, often, adding].filter(text => text !== '').join(' · ');
+  return [outside, item.part, where, often, adding].filter(text => text !== '').join(' · ');
 }
 
 function link(
@@ -300,7 +325,7 @@ function engineNode(motion: Motion, column: Column, middle: number): Node {
       },
     },
     ...content,
-    product && el('small', {}, `K ${product.usedRows} of ${product.rows}`),
+    product && el('small', {}, `K\u00a0${product.usedRows} of\u00a0${product.rows}`),
   );
   return { element, x, width };
 }

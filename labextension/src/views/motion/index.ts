@@ -6,12 +6,13 @@ import { useStyle } from '../../styles';
 import type { Changes, Context, State, View } from '../../types';
 import { asText, copyText, createExpanded, headline } from './expanded';
 import { createFlow, type Flow } from './flow';
-import { motionOf, progress, type IndexValues, type Motion, type Operand } from './model';
+import { createIndices } from './indices';
+import { motionOf, progress, type Motion, type Operand } from './model';
 import style from './motion.css';
 import { accumulationText, transferText } from './text';
 
 /** Tiles by the number of operands on a side: what the panel has room for. */
-const TILE_HEIGHTS = [64, 64, 40, 24] as const;
+const TILE_HEIGHTS = [64, 64, 40, 20] as const;
 const MOST = 3;
 /** Taken where nothing is laid out yet. */
 const WIDTH = 400;
@@ -21,8 +22,7 @@ export interface MotionView extends View {
   expand(): void;
 }
 
-/** `values` gives the values of index tensors where somebody has them. */
-export function createMotion(context: Context, values?: IndexValues): MotionView {
+export function createMotion(context: Context): MotionView {
   const { run, store } = context;
   const about = el('span', { class: 'nki-quiet nki-ellipsis' });
   const body = el('div', { class: 'nki-mo-panel' });
@@ -68,7 +68,7 @@ export function createMotion(context: Context, values?: IndexValues): MotionView
       useStyle('motion', style, element);
       drawn = step;
       const missing = reason(step);
-      motion = missing === '' ? motionOf(run, step, values) : null;
+      motion = missing === '' ? motionOf(run, step, indices.of) : null;
       flows = [];
       if (motion) {
         const options = { width, tileHeight: heightOf(motion), most: MOST, axes: false, more: () => expanded.open() };
@@ -93,8 +93,12 @@ export function createMotion(context: Context, values?: IndexValues): MotionView
         if (flow) flows.push(flow);
       }
     }
+    indices.ask(state);
     advance(state);
   };
+  const indices = createIndices(context, step => {
+    if (step === store.state.step && !isHidden()) draw(store.state, true);
+  });
   /** Show how far the instruction is at the cursor; a cursor at its start shows all of it. */
   const advance = ({ time, playing }: State): void => {
     if (motion === null) return;
@@ -118,15 +122,20 @@ export function createMotion(context: Context, values?: IndexValues): MotionView
     draw(state: State, changes: Changes) {
       if (isHidden()) return;
       if (changes.has('step') || changes.has('layout') || changes.has('panel') || drawn === -2) draw(state);
-      else if (changes.has('time') || changes.has('playing')) advance(state);
+      else if (changes.has('time') || changes.has('playing')) {
+        if (changes.has('playing')) indices.ask(state);
+        advance(state);
+      }
     },
     reload() {
       drawn = -2;
+      indices.forget();
       if (!isHidden()) draw(store.state);
     },
     expand: () => expanded.open(),
     dispose() {
       observer.disconnect();
+      indices.dispose();
       if (expanded.isOpen) expanded.element.close();
     },
   };

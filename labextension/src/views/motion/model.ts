@@ -3,15 +3,15 @@ import { MEMORY_OF } from '../../_generated/schema';
 import type { Arrangement, Machine } from '../../_generated/schema';
 import type { Access, Hue, Run, Transfer } from '../../types';
 import * as words from '../../words';
-import { bytesIn, touched, type Touched } from './access';
-import { bytesOf, viewBytes } from './layout';
+import { bytesIn, NOT_KEPT, touched, type Picks, type Touched } from './access';
+import { bytesOf, isInside, viewBytes } from './layout';
 import { accumulation, neighbours, type Accumulation, type Neighbours } from './neighbours';
 import { elements, repeats } from './pattern';
 
 export type Part = 'stationary' | 'moving' | 'index' | '';
 
-/** Values of a view before a step, where somebody has them; null: not kept. */
-export type IndexValues = (view: number, step: number) => ArrayLike<number> | null;
+/** The run-time indices that move an operand at a step, or why nobody knows them. */
+export type IndexValues = (view: number, step: number) => Picks | string;
 
 export interface Operand extends Neighbours, Touched {
   /** Its name in the instruction's signature; '' where that is not recorded. */
@@ -68,7 +68,7 @@ export interface Motion {
 }
 
 /** The drawing of a loaded step. */
-export function motionOf(run: Run, step: number, values: IndexValues = () => null): Motion {
+export function motionOf(run: Run, step: number, values: IndexValues = () => NOT_KEPT): Motion {
   const { rows } = run;
   const place = step - rows.first;
   const treatment = run.treatment(step);
@@ -112,7 +112,7 @@ function operand(
   values: IndexValues,
   withOrigin: boolean,
 ): Operand {
-  const found = touched(run, access.view, index => values(index, step));
+  const found = touched(run, access.view, () => values(access.view, step));
   const { view, buffer } = found;
   const near = neighbours(run, step, view);
   const { lifetime } = buffer;
@@ -139,7 +139,7 @@ function origin(run: Run, writer: number, buffer: number): Operand | null {
   if (run.buffers[buffer].space === 'hbm') return null;
   const source = run.accesses(writer).find(access => access.role === 'read');
   if (source === undefined || run.buffers[run.view(source.view).buffer].space !== 'hbm') return null;
-  const found = operand(run, writer, source, '', '', () => null, false);
+  const found = operand(run, writer, source, '', '', () => NOT_KEPT, false);
   return { ...found, hue: 'dma' };
 }
 
@@ -204,19 +204,26 @@ export interface Gathered {
   readonly outside: number;
 }
 
-/** What an index selects of `extent` rows; `most` of them from place `from` on are drawn. */
-export function gathered(values: ArrayLike<number>, extent: number, from = 0, most = 10): Gathered {
+/** What indices select; `most` of them are drawn, from place `from` on, or from the first that is outside. */
+export function gathered(picks: Picks, from?: number, most = 10): Gathered {
+  const { values } = picks;
   const seen = new Map<number, number>();
   let outside = 0;
-  for (const row of Array.from(values)) {
-    if (!(row >= 0 && row < extent)) outside += 1;
-    else seen.set(row, (seen.get(row) ?? 0) + 1);
-  }
-  const begin = Math.min(Math.max(from, 0), Math.max(values.length - most, 0));
-  const rows = Array.from({ length: Math.min(most, values.length - begin) }, (_, i) => {
-    const row = values[begin + i];
-    return { place: begin + i, row, inside: row >= 0 && row < extent };
+  let firstOutside = 0;
+  values.forEach((row, place) => {
+    if (isInside(picks, row)) seen.set(row, (seen.get(row) ?? 0) + 1);
+    else {
+      if (outside === 0) firstOutside = place;
+      outside += 1;
+    }
   });
+  const wanted = from ?? Math.max(firstOutside - 2, 0);
+  const begin = Math.min(Math.max(wanted, 0), Math.max(values.length - most, 0));
+  const rows = values.slice(begin, begin + most).map((row, i) => ({
+    place: begin + i,
+    row,
+    inside: isInside(picks, row),
+  }));
   const repeated = [...seen.values()].filter(times => times > 1).length;
   return { rows, count: values.length, distinct: seen.size, repeated, outside };
 }

@@ -3,7 +3,7 @@ import { MEMORY_LABELS } from '../../_generated/schema';
 import * as format from '../../format';
 import type { TileView } from '../../types';
 import { partitionsOf, type Touched } from './access';
-import { bytesOf } from './layout';
+import { bytesOf, isInside } from './layout';
 import type { Motion, Operand } from './model';
 import { runs } from './pattern';
 
@@ -50,7 +50,15 @@ export function indirection(item: Operand): string {
     return item.indirect === 'scalar' ? 'address from a register' : 'rows by an index that is not recorded';
   }
   const what = { scalar: 'offset by', vector: 'rows by', gather: 'elements by' }[item.indirect];
-  return `${what} ${item.index.name}${item.index.values === null ? ', values not kept' : ''}`;
+  return [`${what} ${item.index.name}`, item.index.reason, outsideText(item)].filter(text => text !== '').join(', ');
+}
+
+/** "2 of 128 outside of the tensor"; '' where no known index is. */
+export function outsideText({ index }: Operand): string {
+  const picks = index?.picks;
+  if (!picks) return '';
+  const outside = picks.values.filter(value => !isInside(picks, value)).length;
+  return outside > 0 ? `${format.count(outside)} of ${format.count(picks.values.length)} outside of the tensor` : '';
 }
 
 /** "not used: partitions 64–127"; '' where all are. */

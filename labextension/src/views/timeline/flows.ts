@@ -1,5 +1,4 @@
 /** What moves to and from HBM in a time, and how busy the generators of descriptors are: exact sums per bucket. */
-import { DTYPE_BYTES } from '../../_generated/schema';
 import { Stretches } from '../../run/lanes';
 import { upper } from '../../run/search';
 import type { Rows, Run } from '../../types';
@@ -85,37 +84,24 @@ function before({ begin, end, before: sums }: Sums['hbm'][number], time: number)
 
 function transfers(run: Run): Sums['hbm'] {
   const { start, duration, bytes, first } = run.rows;
-  const known = new Map<number, number>();
-  const moved = (step: number): number => {
-    let sum = 0;
-    for (const { view } of run.accesses(step)) {
-      let size = known.get(view);
-      if (size === undefined) known.set(view, (size = hbmSize(run, view)));
-      sum += size;
-    }
-    return Number.isNaN(sum) ? bytes[step - first] : sum;
-  };
+  const touched = run.touchedBytes('hbm');
   const found: Sums['hbm'][number][] = [];
   for (const lane of run.lanes) {
     if (lane.kind !== 'dma') continue;
-    const all = run.laneSteps(lane.id);
-    const sizes = Float64Array.from(all, moved);
-    const steps = all.filter((_, at) => sizes[at] > 0);
+    const steps = run.laneSteps(lane.id).filter(step => touched[step - first] !== 0);
     if (steps.length === 0) continue;
-    const begin = Float64Array.from(steps, step => start[step - first]);
-    const end = Float64Array.from(steps, step => start[step - first] + duration[step - first]);
+    const begin = new Float64Array(steps.length);
+    const end = new Float64Array(steps.length);
     const sums = new Float64Array(steps.length + 1);
-    sizes.filter(size => size > 0).forEach((size, at) => (sums[at + 1] = sums[at] + size));
+    for (let at = 0; at < steps.length; at++) {
+      const place = steps[at] - first;
+      begin[at] = start[place];
+      end[at] = start[place] + duration[place];
+      sums[at + 1] = sums[at] + (Number.isNaN(touched[place]) ? bytes[place] : touched[place]);
+    }
     found.push({ begin, end, before: sums });
   }
   return found;
-}
-
-/** Bytes of a view in HBM, which those on the chip have none of; NaN where its shape was not recorded. */
-function hbmSize(run: Run, id: number): number {
-  const view = run.view(id);
-  if (run.buffers[view.buffer]?.space !== 'hbm') return 0;
-  return view.dims.reduce((size, [count]) => size * count, DTYPE_BYTES[view.dtype] ?? NaN);
 }
 
 /** A core may have two, in hardware and in software: what both do at once counts once. */

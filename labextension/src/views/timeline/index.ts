@@ -4,7 +4,8 @@ import { forgetWidths } from '../../canvas/text';
 import { ask } from '../../commands';
 import { el, setAttribute, setStyle, setText } from '../../dom';
 import { WORKS } from '../../run/path';
-import { widthOf } from '../../widths';
+import { paintLast, widthOf } from '../../drawing';
+import { cancelSoon, soon } from '../../store';
 import { useStyle } from '../../styles';
 import type { Changes, Context, Found, Rows, Run, State, View } from '../../types';
 import { moreBox, MOST_ARROWS } from './arrows';
@@ -65,6 +66,8 @@ class Timeline implements TimelineView {
   private cardFor = '';
   private areaLane = -1;
   private warming = 0;
+  private summing = 0;
+  private isSummed = false;
   private dimmed = false;
   private marked: { found: Found | null; rows: Rows | null; marks: Marks | null } = {
     found: null,
@@ -129,7 +132,9 @@ class Timeline implements TimelineView {
   };
 
   private resized(): void {
-    if (this.plot.clientWidth > 0) this.redraw({ layout: false, figure: true, whole: true });
+    const width = this.plot.clientWidth;
+    const stands = width === this.lanes.width && !this.stale.figure;
+    if (width > 0 && !stands) this.redraw({ layout: false, figure: true, whole: true });
   }
 
   private redraw(stale: { layout: boolean; figure: boolean; whole: boolean }): void {
@@ -149,6 +154,7 @@ class Timeline implements TimelineView {
 
   dispose(): void {
     window.clearTimeout(this.warming);
+    if (this.summing) cancelSoon(this.summing);
     this.observer.disconnect();
     document.fonts?.removeEventListener('loadingdone', this.fontsCame);
   }
@@ -162,7 +168,7 @@ class Timeline implements TimelineView {
       return;
     }
     if (this.stale.whole || changes.has('theme') || changes.has('found')) {
-      this.overview.paint(this.run, this.context.palette(), state.found);
+      this.paintOverview();
     }
     this.overview.place(this.run, state);
     const marks = this.marks(state);
@@ -175,6 +181,18 @@ class Timeline implements TimelineView {
     const redrawsFooter = changes.has('area') || changes.has('colourBy') || changes.has('theme') || this.stale.layout;
     if (redrawsFooter) this.footer.draw(this.run, state, this.drawing(this.over, state).colouring, this.areaLane);
     this.stale = { layout: false, figure: false, whole: false };
+  }
+
+  /** At first the whole run is summed up in the frame after, so that what is looked at first is seen sooner. */
+  private paintOverview(): void {
+    const paint = (): void => {
+      this.summing = 0;
+      this.overview.paint(this.run, this.context.palette(), this.context.store.state.found);
+    };
+    this.overview.tell(this.run);
+    if (this.isSummed) paint();
+    else this.summing ||= soon(paint);
+    this.isSummed = true;
   }
 
   /** Which rows there are, and their names. */
@@ -208,20 +226,26 @@ class Timeline implements TimelineView {
     const width = widthOf(this.plot);
     this.dimmed = dimmed;
     this.lanes.resize(width, this.layout.height);
-    this.lanes.clear();
-    this.figure = sameFigure(this.figure, this.run, this.layout, { ...state.window, width });
-    paintFigure(this.drawing(this.lanes, state, dimmed, this.marks(state)), this.figure);
+    const figure = sameFigure(this.figure, this.run, this.layout, { ...state.window, width });
+    this.figure = figure;
+    paintLast(this.lanes, () => {
+      this.lanes.clear();
+      paintFigure(this.drawing(this.lanes, state, dimmed, this.marks(state)), figure);
+    });
     this.gutter.fill(this.figure);
     this.tree.fill(this.figure);
     setAttribute(this.element, 'aria-label', `Timeline of ${this.run.kernel}, ${windowText(state.window)}`);
   }
 
   private drawOver(state: State): void {
-    if (this.figure === null) return;
+    const { figure } = this;
+    if (figure === null) return;
     this.over.resize(widthOf(this.plot), this.layout.height);
-    this.over.clear();
-    const { more } = paintOverlay(this.drawing(this.over, state), this.figure, { state, pointed: this.pointed });
-    this.drawMore(state, more);
+    paintLast(this.over, () => {
+      this.over.clear();
+      const { more } = paintOverlay(this.drawing(this.over, state), figure, { state, pointed: this.pointed });
+      this.drawMore(state, more);
+    });
   }
 
   /** How many dependencies the arrows leave out, beside the selection. */

@@ -44,6 +44,8 @@ export function densities(run: Run, count: number): Density[] {
 
 export interface Overview {
   readonly element: HTMLElement;
+  /** How many instructions and how long. */
+  tell(run: Run): void;
   /** Paints the densities anew. */
   paint(run: Run, palette: Palette, found: Found | null): void;
   place(run: Run, state: State): void;
@@ -66,9 +68,11 @@ export function createOverview(context: Context, runOf: () => Run): Overview {
   frame.addEventListener('keydown', event => moveByKey(event, context, runOf()));
   return {
     element,
-    paint(run, palette, found) {
+    tell(run) {
       setText(count, `${format.shortCount(run.steps)} instr · ${format.time(run.makespan)}`);
       setAttribute(count, 'title', format.plural(run.steps, 'instruction'));
+    },
+    paint(run, palette, found) {
       surface.resize(plot.clientWidth, HEIGHT - 1);
       surface.clear();
       paintDensities(surface.context, run, palette, surface.width);
