@@ -90,6 +90,7 @@ def header(recording: Recording, names: Names, fault: int, step_of: Array) -> He
             for lane in times.lanes
         ],
         "dma_busy": {str(core): time for core, time in sorted(times.dma.items())},
+        "dma_waiting": {str(core): time for core, time in sorted(times.dma_waiting.items())},
         "lines": _lines(recording, times),
     }
     if fault >= 0 and summary.get("fault_after") is True:

@@ -240,3 +240,15 @@ def test_the_counter_of_hbm_counts_what_mbu_counts(page: Read, name: str) -> Non
         told = page(encode(run.recording))["flows"]
         assert told["hbm"] == run.summary.hbm_read_bytes + run.summary.hbm_write_bytes
         assert run.summary.mbu == pytest.approx(told["hbm"] / told["limit"] / (run.recording.makespan / 1e12))
+
+
+@pytest.mark.parametrize("name", ["k02_matmul", "k10_two_cores"])
+def test_dma_that_waits_for_descriptors_is_no_dma_with_nothing_queued(page: Read, name: str) -> None:
+    module = runpy.run_path(str(ROOT / "examples" / "kernels" / f"{name}.py"))
+    recording = nki_lab.run(module["KERNELS"][0], *module["inputs"](), target="trn2").recording
+    told = page(encode(recording))
+    rows = recording.rows
+    for core, (busy, _), waiting in zip(told["cores"], told["transfers"], told["waiting"], strict=True):
+        queues = [lane.number for lane in recording.lanes if lane.kind == "dma" and lane.core == core]
+        mine = np.isin(whole(rows["lane"]), queues)
+        assert busy + waiting == (whole(rows["start"]) + whole(rows["duration"]))[mine].max()
