@@ -241,13 +241,13 @@ export class LoadedRun implements Run {
     return out;
   }
 
-  touchedBytes(space: Buffer['space']): Float64Array {
+  sumsOver(of: (view: number) => number): Float64Array {
     const { rows, views } = this.loaded;
-    const sizes = this.memory.viewBytes(space);
-    const out = new Float64Array(rows.count);
+    const known = Float64Array.from(this.memory.bufferOfViews, (_, view) => of(view));
+    const sums = new Float64Array(rows.count);
     for (let at = 0; at < rows.count; at++)
-      for (let place = rows.access[at]; place < rows.access[at + 1]; place++) out[at] += sizes[views[place]];
-    return out;
+      for (let place = rows.access[at]; place < rows.access[at + 1]; place++) sums[at] += known[views[place]];
+    return sums;
   }
 
   uses(buffer: number): Uses {

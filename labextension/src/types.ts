@@ -279,8 +279,8 @@ export interface Run {
   /** Loops around a step, outermost first. */
   iterations(step: number): readonly LoopIteration[];
   accesses(step: number): readonly Access[];
-  /** Bytes that each loaded row's operands have in a memory; NaN where a shape was not recorded. */
-  touchedBytes(space: Buffer['space']): Float64Array;
+  /** For each loaded row the sum of what `of` gives for the views that it accesses; asked once for a view. */
+  sumsOver(of: (view: number) => number): Float64Array;
   /** The loaded accesses of a buffer; the first call takes time in proportion to all of them. */
   uses(buffer: number): Uses;
   view(id: number): TileView;

@@ -1,4 +1,4 @@
-"""What run-time indices select: the rows of transfers whose addresses an index tensor holds."""
+"""Rows that run-time indices select, of transfers whose addresses an index tensor holds."""
 
 from __future__ import annotations
 

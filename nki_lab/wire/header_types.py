@@ -173,7 +173,7 @@ class ErrorFigures(TypedDict):
 
 
 class IndexUseHeader(TypedDict):
-    """Who takes a tile's values as run-time indices, and which; see `nki_lab.kernel_runtime.protocols.IndexUse`."""
+    """Instructions that take a tile's values as run-time indices; see `nki_lab.kernel_runtime.protocols.IndexUse`."""
 
     view: int
     steps: list[int]

@@ -526,7 +526,7 @@ export interface ErrorFigures {
   readonly mean: number;
 }
 
-/** Who takes a tile's values as run-time indices, and which; see `nki_lab.kernel_runtime.protocols.IndexUse`. */
+/** Instructions that take a tile's values as run-time indices; see `nki_lab.kernel_runtime.protocols.IndexUse`. */
 export interface IndexUseHeader {
   readonly view: number;
   readonly steps: readonly number[];

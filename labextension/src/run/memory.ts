@@ -1,6 +1,6 @@
 /** Allocations with their names and lifetimes, and memory in use over time. */
 
-import { BUFFER_KINDS, DTYPE_BYTES, MEMORY_OF, SPACES, TABLES } from '../_generated/schema';
+import { BUFFER_KINDS, MEMORY_OF, SPACES, TABLES } from '../_generated/schema';
 import type { Buffer, Lifetime, OnChip, Peak, TileView } from '../types';
 import type { Message, Numbers } from '../wire';
 import { blockMaxima, BLOCK } from './maxima';
@@ -67,17 +67,6 @@ export class Memory {
       dtype: this.dtype(pattern),
       dims: this.dims(pattern),
     };
-  }
-
-  /** Bytes of each view in a memory, 0 of those elsewhere; NaN where a shape was not recorded. */
-  viewBytes(space: Buffer['space']): Float64Array {
-    const size = (_: number, pattern: number): number =>
-      this.dims(pattern).reduce((product, [count]) => product * count, DTYPE_BYTES[this.dtype(pattern)] ?? NaN);
-    const sizes = Float64Array.from(this.column('patterns.dtype'), size);
-    const { buffers } = this;
-    return Float64Array.from(this.column('views.buffer'), (buffer, id) =>
-      buffers[buffer]?.space === space ? (sizes[this.value('views.pattern', id)] ?? NaN) : 0,
-    );
   }
 
   private dtype(pattern: number): string {

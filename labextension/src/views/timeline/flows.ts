@@ -84,11 +84,12 @@ function before({ begin, end, before: sums }: Sums['hbm'][number], time: number)
 
 function transfers(run: Run): Sums['hbm'] {
   const { start, duration, bytes, first } = run.rows;
-  const touched = run.touchedBytes('hbm');
+  const sizes = run.sumsOver(view => hbmSize(run, view));
+  const moved = (place: number): number => (Number.isNaN(sizes[place]) ? bytes[place] : sizes[place]);
   const found: Sums['hbm'][number][] = [];
   for (const lane of run.lanes) {
     if (lane.kind !== 'dma') continue;
-    const steps = run.laneSteps(lane.id).filter(step => touched[step - first] !== 0);
+    const steps = run.laneSteps(lane.id).filter(step => moved(step - first) > 0);
     if (steps.length === 0) continue;
     const begin = new Float64Array(steps.length);
     const end = new Float64Array(steps.length);
@@ -97,7 +98,7 @@ function transfers(run: Run): Sums['hbm'] {
       const place = steps[at] - first;
       begin[at] = start[place];
       end[at] = start[place] + duration[place];
-      sums[at + 1] = sums[at] + (Number.isNaN(touched[place]) ? bytes[place] : touched[place]);
+      sums[at + 1] = sums[at] + moved(place);
     }
     found.push({ begin, end, before: sums });
   }

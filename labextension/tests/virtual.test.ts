@@ -1,0 +1,70 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+
+import { el } from '../src/dom';
+import { createVirtual, type Virtual } from '../src/virtual';
+
+const ROW = 10;
+const SIGHT = 200;
+let made: number;
+
+function create(count: number, kept: number): Virtual {
+  const virtual = createVirtual({
+    rowHeight: ROW,
+    class: 'rows',
+    kept,
+    render(index) {
+      made += 1;
+      return el('div', {}, String(index));
+    },
+  });
+  document.body.append(virtual.element);
+  virtual.setCount(count);
+  return virtual;
+}
+
+/** The numbers of the rows that are elements. */
+function rowsOf(virtual: Virtual): number[] {
+  return [...virtual.element.querySelectorAll('.nki-virtual-rows > *')].map(row => Number(row.textContent));
+}
+
+beforeEach(() => {
+  made = 0;
+  vi.spyOn(HTMLElement.prototype, 'clientHeight', 'get').mockReturnValue(SIGHT);
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  document.body.replaceChildren();
+});
+
+describe('a scrolled list', () => {
+  test.each([
+    [1000, 0],
+    [1000, 100],
+    [90, 400],
+    [5, 400],
+  ])('of %d rows, of which %d may stay, has each row in sight once and in order', (count, kept) => {
+    const virtual = create(count, kept);
+    for (let turn = 0; turn < 200; turn += 1) {
+      const index = Math.floor(((turn * 0.6180339887) % 1) * count);
+      virtual.reveal(index);
+      const rows = rowsOf(virtual);
+      expect(rows).toEqual(Array.from({ length: rows.length }, (_, place) => rows[0] + place));
+      expect(virtual.rowAt(index)?.textContent).toBe(String(index));
+      const { first, fits } = virtual.inSight();
+      expect(rows[0]).toBeLessThanOrEqual(first);
+      expect(rows.at(-1)).toBeGreaterThanOrEqual(Math.min(count, first + fits) - 1);
+      expect(rows.length).toBeLessThanOrEqual(Math.max(kept, SIGHT / ROW + 13));
+    }
+  });
+
+  test('makes no row a second time that may stay', () => {
+    const virtual = create(90, 400);
+    for (const index of [89, 0, 45, 89, 3]) virtual.reveal(index);
+    expect(made).toBe(90);
+    const kept = virtual.rowAt(45);
+    virtual.reveal(0);
+    expect(virtual.rowAt(45)).toBe(kept);
+    virtual.refresh();
+    expect(virtual.rowAt(3)?.textContent).toBe('3');
+  });
+});
