@@ -1,4 +1,5 @@
 /** What moves to and from HBM in a time, and how busy the generators of descriptors are: exact sums per bucket. */
+import { DTYPE_BYTES } from '../../_generated/schema';
 import { Stretches } from '../../run/lanes';
 import { upper } from '../../run/search';
 import type { Rows, Run } from '../../types';
@@ -103,6 +104,13 @@ function transfers(run: Run): Sums['hbm'] {
     found.push({ begin, end, before: sums });
   }
   return found;
+}
+
+/** Bytes of a view in HBM, which those on the chip have none of; NaN where its shape was not recorded. */
+function hbmSize(run: Run, id: number): number {
+  const view = run.view(id);
+  if (run.buffers[view.buffer]?.space !== 'hbm') return 0;
+  return view.dims.reduce((size, [count]) => size * count, DTYPE_BYTES[view.dtype] ?? NaN);
 }
 
 /** A core may have two, in hardware and in software: what both do at once counts once. */
