@@ -82,6 +82,7 @@ export class LoadedRun implements Run {
   private bufferUses: BufferUses | null = null;
   private readonly siteLines;
   private readonly transferTimes: Readonly<Record<string, number>> | undefined;
+  private readonly transferWaits: Readonly<Record<string, number>> | undefined;
   private transfers = new Map<number, Together>();
   private lineSteps: LineSteps | null = null;
 
@@ -103,6 +104,7 @@ export class LoadedRun implements Run {
     this.path = header.path;
     this.laneTimes = header.lane_times;
     this.transferTimes = header.dma_busy;
+    this.transferWaits = header.dma_waiting;
     this.bottlenecks = header.bottlenecks ?? [];
     const whole = Math.max(header.makespan, 1);
     this.lines = header.lines.map(line => ({ ...line, share: line.critical / whole }));
@@ -122,7 +124,7 @@ export class LoadedRun implements Run {
     this.sites = new Sites(message, header.names, header.sources);
     this.siteLines = this.sites.lines();
     const laneCores = this.lanes.map(lane => lane.core);
-    this.memory = new Memory(message, header.names, laneCores, innermost => this.iterationsFrom(innermost));
+    this.memory = new Memory(message, header.names, laneCores);
     this.cores = [...new Set([...laneCores, ...this.memory.cores])].sort((a, b) => a - b);
     this.zoom = message.has('zoom') ? new ZoomSums(message, this.lanes.length, header.zoom_shift ?? 0) : null;
     this.replace(message);
@@ -318,6 +320,10 @@ export class LoadedRun implements Run {
   buckets(lane: number, from: number, to: number, count: number): Buckets {
     if (this.zoom !== null && !this.covers(from, to)) return this.zoom.buckets(lane, from, to, count);
     return this.perLane[lane]?.buckets(from, to, count) ?? emptyBuckets(from, to, count);
+  }
+
+  dmaWaiting(core: number): number | null {
+    return this.transferWaits?.[String(core)] ?? null;
   }
 
   dmaTime(core: number): number {

@@ -261,6 +261,8 @@ export interface Run {
   readonly laneTimes: readonly LaneTime[];
   /** Picoseconds of the whole run in which any DMA queue of a core executes. */
   dmaTime(core: number): number;
+  /** Picoseconds of the whole run in which no queue of a core executes before one will; null: not known. */
+  dmaWaiting(core: number): number | null;
   /** What holds the run back, the most important first. */
   readonly bottlenecks: readonly Sentence[];
   /** True if `step` is loaded. */

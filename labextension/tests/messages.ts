@@ -128,8 +128,8 @@ export const NAMES = ['', 'nc_matmul', 'fp32', 'k', 'i', 'j', 'kernel', 'out', '
 
 /** A buffer: name, space, kind, pattern, partition, partitions, byte, bytes of a partition, site. */
 export type BufferGiven = readonly [number, number, number, number, number, number, number, number, number];
-/** A lifetime: buffer, start, end, first, last, written, writer, iteration. */
-export type LifetimeGiven = readonly [number, number, number, number, number, number, number, number];
+/** A lifetime: buffer, start, end, first, last, written, writer. */
+export type LifetimeGiven = readonly [number, number, number, number, number, number, number];
 
 export interface RunGiven {
   readonly rows?: readonly RowGiven[];
@@ -192,10 +192,7 @@ export function runMessage(given: RunGiven): ArrayBuffer {
       iterations: { parent: [-1, 0, 0], loop: [4, 5, 5], value: [1, 3, 4], site: [-1, -1, -1] },
       usage: columnsOf(['time', 'sbuf', 'psum'], given.usage ?? []),
       ops: { name: [1], detail: [2] },
-      lifetimes: columnsOf(
-        ['buffer', 'start', 'end', 'first', 'last', 'written', 'writer', 'iteration'],
-        given.lifetimes ?? [],
-      ),
+      lifetimes: columnsOf(['buffer', 'start', 'end', 'first', 'last', 'written', 'writer'], given.lifetimes ?? []),
       ...given.tables,
     },
     deltas: ['rows.row', 'rows.start'],

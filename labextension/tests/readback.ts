@@ -58,6 +58,7 @@ function told(run: LoadedRun, buckets: number): unknown {
       run.laneTimes[lane.id].busy,
       run.buckets(lane.id, 0, Math.max(run.makespan, 1), 1).busy[0],
     ]),
+    waiting: run.cores.map(core => run.dmaWaiting(core)),
     transfers: run.cores.map(core => [run.dmaTime(core), run.dmaBusy(core, 0, Math.max(run.makespan, 1))]),
     usage: run.cores.map(core =>
       (['sbuf', 'psum'] as const).map(space =>

@@ -50,12 +50,16 @@ class Tensors:
     @cached_property
     def labels(self) -> list[str]:
         """The name of each buffer as the views show it."""
-        return tensor_labels(self.recording)
+        return tensor_labels(self._steps)
 
     @cached_property
     def step_of(self) -> Array:
         """The step of each row."""
-        return Steps(self.recording).step_of
+        return self._steps.step_of
+
+    @cached_property
+    def _steps(self) -> Steps:
+        return Steps(self.recording)
 
     def instruction(self, row: int) -> Instruction:
         """Return an instruction by its row in the recording."""

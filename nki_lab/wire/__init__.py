@@ -11,8 +11,9 @@ from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.wire import overview, rows
 from nki_lab.wire.header_types import Header
+from nki_lab.wire.labels import Names
 from nki_lab.wire.message import VERSION, Delta, compact, message
-from nki_lab.wire.overview import LIFETIMES, USAGE, Names, header, sums, tables
+from nki_lab.wire.overview import LIFETIMES, USAGE, header, sums, tables
 from nki_lab.wire.rows import Steps, Tables
 
 STATIC: Final = Path(__file__).parents[1] / "widgets" / "static"
@@ -65,7 +66,7 @@ class Messages:
 
     @cached_property
     def _whole(self) -> tuple[Header, Tables]:
-        names = Names(self.recording)
+        names = Names(self._steps)
         fault = int(self._steps.step_of[self._fault]) if 0 <= self._fault < len(self) else -1
         return header(self.recording, names, fault, self._steps.step_of), tables(self._steps, names)
 

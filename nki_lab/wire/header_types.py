@@ -123,8 +123,9 @@ class Header(TypedDict):
     """The words and single numbers of a message about a whole run.
 
     `fault` is the step at which the run failed, -1: it did not; where `fault_after` is true, it failed after that step,
-    before another instruction was issued. `dma_busy` is, by core, the time in which any DMA queue executes. Messages of
-    older versions have no `bottlenecks`, no `dma_busy` and no `machine`, which is missing of unknown targets too.
+    before another instruction was issued. `dma_busy` is, by core, the time in which any DMA queue executes, and
+    `dma_waiting` the time in which none does before one will. Messages of older versions have neither, no
+    `bottlenecks` and no `machine`, which is missing of unknown targets too.
     Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
     """
 
@@ -145,6 +146,7 @@ class Header(TypedDict):
     path: PathTime
     lane_times: list[LaneTime]
     dma_busy: NotRequired[Mapping[str, int]]
+    dma_waiting: NotRequired[Mapping[str, int]]
     lines: list[LineTime]
     bottlenecks: NotRequired[list[Sentence]]
     zoom_shift: NotRequired[int]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final, cast
 
@@ -13,9 +12,10 @@ from nki_lab.kernel_runtime.recording import Recording, bottlenecks
 from nki_lab.kernel_runtime.recording.columns import Array, whole
 from nki_lab.kernel_runtime.recording.digest import Digest, digest
 from nki_lab.kernel_runtime.recording.figures import hbm_bytes_per_ns
-from nki_lab.kernel_runtime.recording.lifetimes import in_steps
 from nki_lab.kernel_runtime.timing import curve
 from nki_lab.wire.header_types import Capacity, Finding, Header, LineTime, Machine, Part
+from nki_lab.wire.labels import Names
+from nki_lab.wire.message import Delta
 from nki_lab.wire.rows import Steps, Tables
 
 TABLES: Final = {
@@ -41,44 +41,13 @@ TABLES: Final = {
         "descriptor_bytes", "engines", "cadence", "making",
     ),
 }  # fmt: skip
-"""Tables that go out as they are, with these columns."""
+"""Tables that go out as they are, with these columns; `buffers.name` numbers labels, as `labels.Names` has them."""
 
 USAGE: Final = ("time", "core", "sbuf", "psum")
 """The columns of the table `usage` in a message: those recorded, for each core."""
 
-LIFETIMES: Final = ("buffer", "start", "end", "first", "last", "written", "writer", "iteration")
+LIFETIMES: Final = ("buffer", "start", "end", "first", "last", "written", "writer")
 """The columns of the table `lifetimes` in a message: those recorded, and `in_steps` in place of rows."""
-
-_TARGET: Final = re.compile(r"(\w+)\s*(?::[^=]*)?=\s*\[?\s*$|(\w+)\.append\(\s*$")
-"""The text before a call whose result gets a name: `tile = `, `tile: Tile = `, `tiles = [`, `tiles.append(`."""
-
-
-class Names:
-    """The texts that tables number, with those that are only found in the source."""
-
-    def __init__(self, recording: Recording) -> None:
-        self.all = list(recording.names)
-        buffers = recording.table("buffers")
-        name, site = whole(buffers["name"]).copy(), whole(buffers["site"])
-        unnamed = (name == 0) & (site >= 0)
-        for number in np.unique(site[unnamed]).tolist():
-            found = _assigned(recording, number)
-            if found:
-                name[unnamed & (site == number)] = len(self.all)
-                self.all.append(found)
-        self.of_buffers: Array = name
-
-
-def _assigned(recording: Recording, site: int) -> str:
-    """The name that the result of a call gets where it stands; empty where it gets none."""
-    sites = recording.table("sites")
-    text = recording.table("sources").texts("text")[int(sites["source"][site])]
-    lines, line = text.splitlines(), int(sites["line"][site])
-    if not 0 < line <= len(lines):
-        return ""
-    before = lines[line - 1].encode()[: int(sites["column"][site])].decode(errors="replace")
-    match = _TARGET.search(before)
-    return (match[1] or match[2]) if match else ""
 
 
 def header(recording: Recording, names: Names, fault: int, step_of: Array) -> Header:
@@ -121,6 +90,7 @@ def header(recording: Recording, names: Names, fault: int, step_of: Array) -> He
             for lane in times.lanes
         ],
         "dma_busy": {str(core): time for core, time in sorted(times.dma.items())},
+        "dma_waiting": {str(core): time for core, time in sorted(times.dma_waiting.items())},
         "lines": _lines(recording, times),
     }
     if fault >= 0 and summary.get("fault_after") is True:
@@ -211,8 +181,8 @@ def tables(steps: Steps, names: Names) -> Tables:
     out: Tables = {
         name: {column: whole(recording.table(name)[column]) for column in columns} for name, columns in TABLES.items()
     }
-    out["buffers"]["name"] = names.of_buffers
-    recorded, found = recording.table("lifetimes"), in_steps(recording.table, steps.step_of)
+    out["buffers"]["name"] = Delta(names.of_buffers)
+    recorded, found = recording.table("lifetimes"), steps.lifetimes
     out["lifetimes"] = {name: found[name] if name in found else whole(recorded[name]) for name in LIFETIMES}
     out["usage"] = dict(recording.usage_by_core())
     return out

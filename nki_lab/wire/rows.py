@@ -9,6 +9,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, Columns, search, whole
+from nki_lab.kernel_runtime.recording.lifetimes import in_steps
 from nki_lab.wire.message import Delta
 
 _AS_THEY_ARE: Final = (
@@ -54,6 +55,11 @@ class Steps:
         out = np.empty(len(self.order), np.int32)
         out[self.order] = np.arange(len(self.order), dtype=np.int32)
         return out
+
+    @cached_property
+    def lifetimes(self) -> dict[str, Array]:
+        """What `in_steps` tells of each row of the table `lifetimes`."""
+        return in_steps(self.recording.table, self.step_of)
 
     @cached_property
     def waits(self) -> Array:

@@ -16,6 +16,7 @@ from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.wire import Messages, compact, encode
 from nki_lab.wire.message import Delta, message, narrow
 from nki_lab.wire.overview import sums
+from nki_lab.wire.rows import Steps
 from tests.recordings import drawn, synthetic, tables
 from tests.scale import scaled
 from tests.wire.reader import read
@@ -240,4 +241,4 @@ def test_lifetimes_are_told_in_steps(given_: dict[str, dict[str, Any]]) -> None:
         writes = [step for step, role in used[buffer] if role != "read"]
         rows = whole(recording.order)
         assert int(life["writer"][place]) == (int(recording.rows["lane"][rows[writes[0]]]) if writes else -1)
-        assert int(life["iteration"][place]) == int(recording.rows["iteration"][rows[steps[0]]])
+        assert int(Steps(recording).lifetimes["iteration"][place]) == int(recording.rows["iteration"][rows[steps[0]]])

@@ -22,6 +22,7 @@ from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.kernel_runtime.recording.digest import digest
 from nki_lab.wire import Messages, encode
 from nki_lab.wire.labels import tensor_labels
+from nki_lab.wire.rows import Steps
 from tests.recordings import drawn
 from tests.scale import scaled
 
@@ -196,15 +197,15 @@ def test_the_critical_path_adds_up_to_the_headline(page: Read, name: str, place:
 
 @few
 @given(drawn())
-def test_python_and_the_page_call_tensors_by_the_same_names(page: Read, recording: Recording) -> None:
-    assert [buffer["name"] for buffer in page(encode(recording))["buffers"]] == tensor_labels(recording)
+def test_the_page_calls_tensors_as_python_does(page: Read, recording: Recording) -> None:
+    assert [buffer["name"] for buffer in page(encode(recording))["buffers"]] == tensor_labels(Steps(recording))
 
 
 @pytest.mark.parametrize("name", ["k02_matmul", "k06_flash_attention", "k07_routing"])
-def test_python_and_the_page_call_tensors_of_kernels_by_the_same_names(page: Read, name: str) -> None:
+def test_the_page_calls_tensors_of_kernels_as_python_does(page: Read, name: str) -> None:
     module = runpy.run_path(str(ROOT / "examples" / "kernels" / f"{name}.py"))
     recording = nki_lab.run(module["KERNELS"][-1], *module["inputs"]()).recording
-    labels = tensor_labels(recording)
+    labels = tensor_labels(Steps(recording))
     assert [buffer["name"] for buffer in page(encode(recording))["buffers"]] == labels
     assert any("[" in label for label in labels)
 
@@ -239,3 +240,15 @@ def test_the_counter_of_hbm_counts_what_mbu_counts(page: Read, name: str) -> Non
         told = page(encode(run.recording))["flows"]
         assert told["hbm"] == run.summary.hbm_read_bytes + run.summary.hbm_write_bytes
         assert run.summary.mbu == pytest.approx(told["hbm"] / told["limit"] / (run.recording.makespan / 1e12))
+
+
+@pytest.mark.parametrize("name", ["k02_matmul", "k10_two_cores"])
+def test_dma_that_waits_for_descriptors_is_no_dma_with_nothing_queued(page: Read, name: str) -> None:
+    module = runpy.run_path(str(ROOT / "examples" / "kernels" / f"{name}.py"))
+    recording = nki_lab.run(module["KERNELS"][0], *module["inputs"](), target="trn2").recording
+    told = page(encode(recording))
+    rows = recording.rows
+    for core, (busy, _), waiting in zip(told["cores"], told["transfers"], told["waiting"], strict=True):
+        queues = [lane.number for lane in recording.lanes if lane.kind == "dma" and lane.core == core]
+        mine = np.isin(whole(rows["lane"]), queues)
+        assert busy + waiting == (whole(rows["start"]) + whole(rows["duration"]))[mine].max()

@@ -57,7 +57,7 @@ export const DEFINITIONS = {
   busy: 'The time in which a lane executes instructions, slowed parts included; of DMA, the time in which any queue of the core does. Shares are of the time shown.',
   slowed: 'The part of the busy time by which instructions take longer than their own work.',
   critical: 'The part of the busy time that lies on the critical path.',
-  waiting: 'The time in which a lane is idle before an instruction that it will execute next.',
+  waiting: 'The time in which a lane is idle before an instruction that it will execute next; of DMA, the time in which no queue of the core executes before one will.',
   empty: "The time after a lane's last instruction.",
   live: 'Bytes of tiles in use at a time, from the first write to the last read, in the fullest partition of a core.',
   peak: 'The most live bytes at any time, in the fullest partition of a core; of a run, of its fullest core.',
@@ -363,7 +363,7 @@ export const TABLES = {
     'cadence',
     'making',
   ],
-  lifetimes: ['buffer', 'start', 'end', 'first', 'last', 'written', 'writer', 'iteration'],
+  lifetimes: ['buffer', 'start', 'end', 'first', 'last', 'written', 'writer'],
   usage: ['time', 'core', 'sbuf', 'psum'],
 } as const;
 
@@ -479,9 +479,10 @@ export interface Sentence {
  * The words and single numbers of a message about a whole run.
  *
  * `fault` is the step at which the run failed, -1: it did not; where `fault_after` is true, it failed after that step,
- * before another instruction was issued. `dma_busy` is, by core, the time in which any DMA queue executes. Messages of
- * older versions have no `bottlenecks`, no `dma_busy` and no `machine`, which is missing of unknown targets too.
- * Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
+ * before another instruction was issued. `dma_busy` is, by core, the time in which any DMA queue executes, and
+ * `dma_waiting` the time in which none does before one will. Messages of older versions have neither, no `bottlenecks`
+ * and no `machine`, which is missing of unknown targets too. Stretches of the table `zoom`, where there is one, are 2
+ * to the power `zoom_shift` picoseconds wide.
  */
 export interface Header {
   readonly kernel: string;
@@ -501,6 +502,7 @@ export interface Header {
   readonly path: PathTime;
   readonly lane_times: readonly LaneTime[];
   readonly dma_busy?: Readonly<Record<string, number>>;
+  readonly dma_waiting?: Readonly<Record<string, number>>;
   readonly lines: readonly LineTime[];
   readonly bottlenecks?: readonly Sentence[];
   readonly zoom_shift?: number;

@@ -11,11 +11,6 @@ const NEVER = -1;
 /** Columns that messages of earlier versions do not have. */
 const LATER: ReadonlySet<string> = new Set(['views.index', 'buffers.core']);
 
-interface Iteration {
-  readonly loop: string;
-  readonly value: number;
-}
-
 /** Columns of the tables about memory. */
 export class Memory {
   private readonly tables: ReadonlyMap<string, Numbers>;
@@ -28,7 +23,6 @@ export class Memory {
     private readonly names: readonly string[],
     /** The core of each lane. */
     private readonly laneCores: readonly number[],
-    private readonly iterationsOf: (iteration: number) => readonly Iteration[],
   ) {
     const tables = new Map<string, Numbers>();
     for (const table of ['views', 'patterns', 'dims', 'buffers', 'lifetimes'] as const)
@@ -97,14 +91,14 @@ export class Memory {
   private build(): Buffer[] {
     const count = this.column('buffers.name').length;
     const lifetimes = this.lifetimes(count);
-    const labels = this.labels(count);
     const cores = this.tables.get('buffers.core');
     const [onlyCore] = this.laneCores;
     return Array.from({ length: count }, (_, id) => {
       const pattern = this.value('buffers.pattern', id);
       return {
         id,
-        name: labels[id],
+        // Messages of earlier versions have names without an index, and may have none.
+        name: this.names[this.value('buffers.name', id)] || `tile ${id + 1}`,
         space: MEMORY_OF[SPACES[this.value('buffers.space', id)] ?? 'shared_hbm'],
         kind: BUFFER_KINDS[this.value('buffers.kind', id)] ?? 'temp',
         dtype: this.dtype(pattern),
@@ -138,34 +132,6 @@ export class Memory {
         writer: this.value('lifetimes.writer', place),
       };
     }
-    return out;
-  }
-
-  /** Names of buffers; copies of one name get the values of those loops that tell them apart, else a number. */
-  private labels(count: number): string[] {
-    const names = Array.from({ length: count }, (_, id) => this.names[this.value('buffers.name', id)] ?? '');
-    const copies = new Map<string, number[]>();
-    for (let id = 0; id < count; id++) {
-      const key = `${names[id]}\n${this.value('buffers.site', id)}\n${this.value('buffers.space', id)}`;
-      const mine = copies.get(key);
-      if (mine === undefined) copies.set(key, [id]);
-      else mine.push(id);
-    }
-    const iterations = this.firstIterations(count);
-    const labels = names.map((name, id) => (name === '' ? `tile ${id + 1}` : name));
-    for (const ids of copies.values()) {
-      if (ids.length === 1 || names[ids[0]] === '') continue;
-      const indices = tellApart(ids.map(id => iterations[id] ?? []));
-      ids.forEach((id, place) => (labels[id] = `${names[id]}[${indices[place]}]`));
-    }
-    return labels;
-  }
-
-  private firstIterations(count: number): (readonly Iteration[] | undefined)[] {
-    const out = new Array<readonly Iteration[] | undefined>(count);
-    const buffers = this.column('lifetimes.buffer');
-    for (let place = 0; place < buffers.length; place++)
-      out[buffers[place]] = this.iterationsOf(this.value('lifetimes.iteration', place));
     return out;
   }
 
@@ -215,15 +181,4 @@ class Living {
     }
     return out;
   }
-}
-
-/** An index for each iteration, of the loops whose values differ; numbers from 0 where those are not enough. */
-export function tellApart(iterations: readonly (readonly Iteration[])[]): string[] {
-  // Not by spreading: a call takes no hundred thousand arguments.
-  const depth = iterations.reduce((most, iteration) => Math.max(most, iteration.length), 0);
-  const chosen: number[] = [];
-  for (let level = 0; level < depth; level++)
-    if (iterations.some(iteration => iteration[level]?.value !== iterations[0][level]?.value)) chosen.push(level);
-  const indices = iterations.map(iteration => chosen.map(level => iteration[level]?.value ?? '–').join(', '));
-  return new Set(indices).size === iterations.length ? indices : iterations.map((_, number) => String(number));
 }

@@ -19,6 +19,8 @@ interface Bar {
   readonly name: string;
   readonly hue: Hue;
   readonly time: LaneTime;
+  /** Time before transfers in which none of several queues executes. */
+  readonly waiting?: number;
   /** What the time is that nothing of it is said of. */
   readonly rest: string;
 }
@@ -138,11 +140,13 @@ function together(run: Run, core: number, name: string, queues: readonly LaneTim
     busy,
   );
   const rows = queues.reduce((sum, time) => sum + time.rows, 0);
+  const waiting = run.dmaWaiting(core);
   return {
     name: `${name}, ${queues.length} queues`,
     hue: 'dma',
-    time: { busy, critical, waits: {}, empty: run.makespan - busy, rows },
-    rest: 'no transfer',
+    time: { busy, critical, waits: {}, empty: run.makespan - busy - (waiting ?? 0), rows },
+    waiting: waiting ?? 0,
+    rest: waiting === null ? 'no transfer' : FIGURE_LABELS.empty,
   };
 }
 
@@ -151,7 +155,7 @@ function slowedOf({ slowed }: LaneTime): number {
   return Object.values(slowed ?? {}).reduce((sum, time) => sum + time, 0);
 }
 
-function timeRow({ name, hue, time, rest }: Bar, makespan: number): HTMLElement {
+function timeRow({ name, hue, time, rest, waiting }: Bar, makespan: number): HTMLElement {
   const whole = Math.max(makespan, 1);
   const bar = el('div', { class: 'nki-bar' });
   const said: string[] = [];
@@ -184,6 +188,7 @@ function timeRow({ name, hue, time, rest }: Bar, makespan: number): HTMLElement 
     add('nki-hatch', words.reasonHue(reason), amount, `waits for ${words.reason(reason)}`, text);
     first = false;
   }
+  add('nki-hatch', hue, waiting ?? 0, FIGURE_LABELS.waiting, '');
   const slowed = slowedOf(time);
   if (slowed > 0) {
     const reasons = Object.keys(time.slowed ?? {})

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 
-import { tellApart } from '../../src/run/memory';
 import type { Buffer, Run } from '../../src/types';
 import { layoutLifetimes } from '../../src/views/memory/lifetimes';
 import { occupancyOf } from '../../src/views/memory/occupancy';
@@ -82,9 +81,4 @@ describe('a million tiles', () => {
     expect(performance.now() - begun).toBeLessThan(10_000);
     expect(sbuf.at(50_000).length).toBeGreaterThan(100);
   }, 30_000);
-
-  test('of one name are told apart', () => {
-    const iterations = Array.from({ length: 300_000 }, (_, value) => [{ loop: 'i', value }]);
-    expect(tellApart(iterations).at(-1)).toBe('299999');
-  });
 });

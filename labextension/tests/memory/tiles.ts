@@ -3,6 +3,7 @@ import type { LoadedRun } from '../../src/run';
 import type { Measure } from '../../src/views/memory/labels';
 import type { Occupancy, Tile } from '../../src/views/memory/occupancy';
 import { occupancyOf } from '../../src/views/memory/occupancy';
+import { NAMES } from '../messages';
 import type { BufferGiven, LifetimeGiven, RowGiven, RunGiven } from '../messages';
 import { draws, runOf } from '../timeline/runs';
 
@@ -22,16 +23,19 @@ export interface TileGiven {
 }
 
 const SPACES = { sbuf: 0, psum: 1 };
-/** The name "k" of `NAMES`; equal names are told apart by number. */
+/** The name "k" of `NAMES`. */
 const K = 3;
 
 /** A run whose buffers are these tiles: k[0], k[1] … for those of SBUF. Each has one view, of its own number. */
 export function runWith(tiles: readonly TileGiven[], rows: readonly RowGiven[] = [], given: RunGiven = {}): LoadedRun {
-  const buffers = tiles.map((tile): BufferGiven => {
+  const names = [...((given.header?.names as readonly string[] | undefined) ?? NAMES)];
+  const first = names.length;
+  names.push(...labelsOf(tiles, names[K]));
+  const buffers = tiles.map((tile, id): BufferGiven => {
     const byte = tile.byte ?? 0;
     const top = byte < 0 ? -1 : (tile.top ?? 0);
     return [
-      K,
+      first + id,
       SPACES[tile.space ?? 'sbuf'],
       0,
       0,
@@ -45,7 +49,7 @@ export function runWith(tiles: readonly TileGiven[], rows: readonly RowGiven[] =
   const lifetimes = tiles.map((tile, id): LifetimeGiven => {
     const used = rows.flatMap((row, step) => (row.accesses?.some(([view]) => view === id) ? [step] : []));
     const [first, last] = [used[0] ?? 0, used.at(-1) ?? -1];
-    return [id, tile.start, tile.end, first, last, tile.written ?? tile.start, tile.writer ?? 2, -1];
+    return [id, tile.start, tile.end, first, last, tile.written ?? tile.start, tile.writer ?? 2];
   });
   const count = tiles.length;
   const zeros = tiles.map(() => 0);
@@ -57,8 +61,20 @@ export function runWith(tiles: readonly TileGiven[], rows: readonly RowGiven[] =
     lifetimes,
     ...given,
     tables: count > 0 ? { views, ...(count < 100 ? { usage: usageOf(tiles, lanes) } : {}), ...given.tables } : {},
-    header: { makespan, ...given.header },
+    header: { makespan, ...given.header, names },
   });
+}
+
+/** As messages have them: tiles made at one place, of one memory, have numbers. */
+function labelsOf(tiles: readonly TileGiven[], name: string): string[] {
+  const place = (tile: TileGiven): string => `${tile.space ?? 'sbuf'} ${tile.site ?? -1}`;
+  const counts = new Map<string, number>();
+  const numbers = tiles.map(tile => {
+    const number = counts.get(place(tile)) ?? 0;
+    counts.set(place(tile), number + 1);
+    return number;
+  });
+  return tiles.map((tile, id) => (counts.get(place(tile)) === 1 ? name : `${name}[${numbers[id]}]`));
 }
 
 /** Live bytes of the fullest partition of each core, as recordings have them. */

@@ -98,7 +98,8 @@ class LineTime:
 class Digest:
     """A run in few numbers.
 
-    `dma` is, by core, the time in which any DMA queue executes. `work` by kind of lane and `waits` by reason are those
+    `dma` is, by core, the time in which any DMA queue executes, and `dma_waiting` the time in which none does before
+    one will. `work` by kind of lane and `waits` by reason are those
     of the critical path and add up to the makespan; `lines` begin with the one that costs most of it.
     """
 
@@ -106,6 +107,7 @@ class Digest:
     path: Path
     lanes: tuple[LaneTime, ...]
     dma: Mapping[int, int]
+    dma_waiting: Mapping[int, int]
     lines: tuple[LineTime, ...]
     work: Mapping[str, int]
     waits: Mapping[str, int]
@@ -144,6 +146,7 @@ def _digest(recording: Recording) -> Digest:
         path=path,
         lanes=_lanes(recording, path, busy, slowed, launch),
         dma=_dma(recording),
+        dma_waiting={core: _waiting(recording, lanes) for core, lanes in _queues(recording).items()},
         lines=_lines(recording, path, by_site),
         work=_sorted(work),
         waits=_sorted(waits),
@@ -213,16 +216,30 @@ def _rows(recording: Recording) -> tuple[Array, Array, Array]:
     return busy, by_site, slowed.reshape(lanes, stalls)
 
 
+def _queues(recording: Recording) -> dict[int, list[int]]:
+    """The DMA queues of each core."""
+    queues: dict[int, list[int]] = {}
+    for lane in recording.lanes:
+        if lane.kind == "dma":
+            queues.setdefault(lane.core, []).append(lane.number)
+    return queues
+
+
 def _dma(recording: Recording) -> dict[int, int]:
     """The time in which any DMA queue of a core executes."""
-    lanes = {lane.number: lane.core for lane in recording.lanes if lane.kind == "dma"}
-    return {core: _covered(recording, [n for n, of in lanes.items() if of == core]) for core in set(lanes.values())}
+    return {core: _covered(recording, lanes) for core, lanes in _queues(recording).items()}
 
 
 def _covered(recording: Recording, lanes: list[int]) -> int:
     """The time in which any of several lanes executes."""
     begin, end = executing(recording, lanes)
     return int((end - begin).sum())
+
+
+def _waiting(recording: Recording, lanes: list[int]) -> int:
+    """The time in which none of several lanes executes before one will."""
+    begin, end = executing(recording, lanes)
+    return int(end[-1] - (end - begin).sum()) if len(end) else 0
 
 
 def executing(recording: Recording, lanes: Sequence[int]) -> tuple[Array, Array]:

@@ -21,7 +21,8 @@ FIGURES: Final = (
            "which any queue of the core does. Shares are of the time shown."),
     Figure("slowed", "slowed", "The part of the busy time by which instructions take longer than their own work."),
     Figure("critical", "critical", "The part of the busy time that lies on the critical path."),
-    Figure("waiting", "waiting", "The time in which a lane is idle before an instruction that it will execute next."),
+    Figure("waiting", "waiting", "The time in which a lane is idle before an instruction that it will execute next; "
+           "of DMA, the time in which no queue of the core executes before one will."),
     Figure("empty", "nothing queued", "The time after a lane's last instruction."),
     Figure("live", "live", "Bytes of tiles in use at a time, from the first write to the last read, in the fullest "
            "partition of a core."),

@@ -25,9 +25,11 @@ from nki_lab.kernel_runtime.schedule import verify as verify_schedule
 from nki_lab.kernel_runtime.timing import walk
 from nki_lab.kernel_runtime.timing.dma import NEVER, UNITS, DmaEngines, Transfer, hbm_limit
 from nki_lab.kernel_runtime.tracer import trace
-from nki_lab.wire.overview import Names, capacity, header
+from nki_lab.wire import encode
+from nki_lab.wire.overview import capacity
 from tests.kernel_runtime.drawn_kernels import Drawn, drawn_kernels
 from tests.kernel_runtime.timing.timed import PLAIN, Timed, nisa, nl, timed
+from tests.wire.reader import read
 
 
 def on_cores(kernel: Callable[..., Any], *shapes: tuple[int, ...], cores: int = 2, target: str = "trn2",
@@ -240,7 +242,7 @@ def test_mbu_and_the_line_of_the_counter_are_of_what_two_cores_get(target: str) 
         run = nki_lab.run(nki.jit(halves)[cores], x, target=target)
         moved = run.summary.hbm_read_bytes + run.summary.hbm_write_bytes
         assert moved == 2 * x.nbytes
-        sent = header(run.recording, Names(run.recording), -1, np.arange(len(run.recording)))["capacity"]["hbm"]
+        sent = read(encode(run.recording))[0]["capacity"]["hbm"]
         assert run.summary.mbu == pytest.approx(moved / (run.summary.makespan_ns * sent / 1e9))
 
 

@@ -5,7 +5,7 @@ import * as format from '../../format';
 import type { Run } from '../../types';
 import { ticks, type Unit } from '../../canvas/scale';
 import type { Figure } from './figure';
-import { makingTime } from './flows';
+import { hbmBytes, makingTime } from './flows';
 import type { CounterStrip, DmaStrip, FlowStrip, LaneStrip, Layout, Strip } from './strips';
 
 interface Cell {
@@ -73,12 +73,13 @@ const FLOWS = {
 } as const;
 
 function flowNote(strip: FlowStrip, figure: Figure): string {
-  const curve = figure.flows.get(strip);
-  if (curve === undefined) return '';
-  if (strip.flow === 'hbm') return `max ${format.rate(curve.most, 1e12)}`;
+  if (!figure.flows.has(strip)) return '';
   const { from, to } = figure.scale;
   const begin = Math.max(0, from);
   const end = Math.min(figure.run.makespan, to);
+  // Not the highest point: where transfers overlap, the even curve passes what was there at any time.
+  if (strip.flow === 'hbm')
+    return end > begin ? `mean ${format.rate(hbmBytes(figure.run, begin, end), end - begin)}` : '';
   const time = makingTime(figure.run, strip.core, begin, end);
   return `${format.percent(time / Math.max(1, to - from))} busy`;
 }
