@@ -89,9 +89,11 @@ export const createMemory: ViewFactory = (context: Context): View => {
   const element = el('section', { class: 'nki-memory', role: 'region' });
   element.append(head.element, bar, body, table.element, card.element);
 
+  let drawnWidth = 0;
   const draw = (state: State): void => {
     useStyle('memory', style + tileStyle, element);
     const width = widthOf(element);
+    drawnWidth = width;
     if (width === 0) return;
     const compact = width < FULL_WIDTH;
     const palette = context.palette();
@@ -153,7 +155,10 @@ export const createMemory: ViewFactory = (context: Context): View => {
       speak: context.speak,
     }),
   );
-  const observer = new ResizeObserver(() => draw(store.state));
+  // What is drawn makes it higher or lower, but not wider.
+  const observer = new ResizeObserver(() => {
+    if (element.clientWidth !== drawnWidth) draw(store.state);
+  });
   observer.observe(element);
   return {
     element,
