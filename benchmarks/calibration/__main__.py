@@ -25,10 +25,11 @@ def main() -> int:
     parser.add_argument("--only", help="runs or families, separated by commas")
     parser.add_argument("--tiers", default="A,B,B-,C", help="tiers of the figures that count; default: %(default)s")
     parser.add_argument("--rows", type=Path, help="write published and predicted figures to this JSON file")
-    parser.add_argument("--seconds", type=int, default=600, help="limit of a run; default: %(default)s")
+    parser.add_argument("--seconds", type=int, default=600, help="processor time of a run; default: %(default)s")
     parser.add_argument("--gib", type=float, default=6, help="memory of a worker; default: %(default)s")
     parser.add_argument("--jobs", type=int, default=2, help="workers at the same time; default: %(default)s")
     parser.add_argument("--worse", default="", metavar="REASON", help="why a larger error than before is right")
+    parser.add_argument("--shallow", action="store_true", help="do not switch mechanisms off in turn")
     parser.add_argument("--fresh", action="store_true", help="use no earlier answers")
     options = parser.parse_args()
     published = load()
@@ -42,7 +43,8 @@ def main() -> int:
         chosen = [name for name in chosen if {name, published.runs[name].family} & wanted]
     limits = running.Limits(seconds=options.seconds, memory=int(options.gib * 2**30), jobs=options.jobs)
     full = not (options.only or options.rows)
-    measured = [name for name in chosen if full and any(figure.tier == "A" for figure in published.of_run[name])]
+    deep = full and not options.shallow
+    measured = [name for name in chosen if deep and any(figure.tier == "A" for figure in published.of_run[name])]
     answers = running.predict(
         published, options.kernels, only=chosen, limits=limits, fresh=options.fresh, mechanisms=measured
     )

@@ -19,7 +19,14 @@ def rows_of(published: Published, answers: Mapping[str, Mapping[str, Any]]) -> l
         row_of(figure, published.runs[name], published, answer)
         for name, answer in answers.items()
         for figure in published.of_run[name]
+        if not _said_as_time(figure, published)
     ]
+
+
+def _said_as_time(figure: Figure, published: Published) -> bool:
+    """Whether a figure is the share of an engine whose busy time is published too."""
+    time = figure.metric.replace("_share.", "_ns.")
+    return time != figure.metric and any(other.metric == time for other in published.of_run[figure.run])
 
 
 def row_of(figure: Figure, run: Run, published: Published, answer: Mapping[str, Any]) -> Row:
@@ -69,16 +76,25 @@ def predicted(metric: str, figures: Mapping[str, Any], dtype: str) -> float | No
         return float(busy.get(engine, 0.0)) / figures["cores"]
     if name == "engine_busy_share_of_core":
         return float(busy.get(engine, 0.0)) / (figures[TIME] - envelope(figures)) / figures["cores"]
+    passes = _PASSES.get(dtype, 1)
     if name == "engine_instructions":
-        return float(figures.get("engine_instructions", {}).get(engine, 0))
-    if name == "hardware_flops":
-        # The profiler of the source counts transposes, and each product of float32 operands twice.
-        passes = 2 if dtype == "float32" else 1
-        return float(passes * (figures["flops"] + figures.get("transpose_flops", 0)))
+        count = figures.get(name, {}).get(engine, 0)
+        # A product is a load of the stationary tile and a pass of the moving one.
+        return float(count + (figures["matmuls"] * (2 * passes - 1) if engine == "tensor" else 0))
+    if name == "matmul_passes":
+        return float(figures["matmuls"] * passes)
+    if name in ("hardware_flops", "hfu"):
+        counted = figures["flops"] + figures.get("transpose_flops", 0) if name == "hardware_flops" else figures[name]
+        return float(passes * counted)
     if name == "transpose_flops":
-        return float(figures.get(name, 0) * (2 if dtype == "float32" else 1))
+        return float(passes * figures.get(name, 0))
     value = figures.get(name)
     return float(value) if isinstance(value, int | float) else None
+
+
+_PASSES = {"float32": 2}
+"""How often profilers count a product by the dtype of its operands: tutorial_matmul's profiles show two pairs of
+instructions for each product of float32, and the operations of NKIBench are twice those of its matmuls."""
 
 
 def envelope(figures: Mapping[str, Any]) -> float:

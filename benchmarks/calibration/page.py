@@ -93,22 +93,22 @@ def microseconds(value: float) -> str:
     return f"{value / 1e3:,.1f}" if value < 1e6 else f"{value / 1e3:,.0f}"
 
 
-_HEAD = ("", "times", "mean error", "roofline", "ratio", "10 % to 90 %", "Kendall's τ")
+_HEAD = ("", "times", "mean error", "median", "roofline", "ratio", "10 % to 90 %", "Kendall's τ")
 
 
 def _error_row(name: str, rows: Sequence[Row]) -> list[str]:
     found = statistics.errors(rows)
     spread = f"{ratio(found.low)} to {ratio(found.high)}"
-    return [name, str(found.count), percent(found.mape), percent(found.roofline), ratio(found.ratio), spread,
-            ratio(found.tau)]  # fmt: skip
+    return [name, str(found.count), percent(found.mape), percent(found.median), percent(found.roofline),
+            ratio(found.ratio), spread, ratio(found.tau)]  # fmt: skip
 
 
 def _totals(times: Sequence[Row]) -> Iterator[str]:
     yield "## Kernel times"
     yield ""
     yield (
-        "Mean error: mean absolute difference over the published time. Roofline: the same for the time of the busiest "
-        "engine and the launch. Ratio: geometric mean of predicted over published."
+        "Mean error: mean absolute difference over the published time; median: that of the differences. Roofline: the "
+        "mean error of the time of the busiest engine and the launch. Ratio: geometric mean of predicted to published."
     )
     yield ""
     names = {"A": "measured by a profiler (A)", "B": "recorded by a test suite (B)", "B-": "recorded, rounded (B-)"}

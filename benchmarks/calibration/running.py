@@ -30,7 +30,7 @@ OPTIONS: Mapping[str, Any] = {"launch_overhead": True}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a run may take: seconds, bytes of memory; `jobs` workers run at the same time."""
+    """What a run may take: seconds of a processor, bytes of memory; `jobs` workers run at the same time."""
 
     seconds: int = 600
     memory: int = 6 * 2**30
@@ -144,7 +144,7 @@ def _ask(
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         )
         try:
-            out, errors = worker.communicate(json.dumps(job), timeout=(limits.seconds + 60) * len(left))
+            out, errors = worker.communicate(json.dumps(job), timeout=4 * (limits.seconds + 60) * len(left))
         except subprocess.TimeoutExpired:
             worker.kill()
             out, errors = worker.communicate()

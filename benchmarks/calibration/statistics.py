@@ -29,12 +29,15 @@ COMPARED = ("measured", "recorded", "rounded")
 class Errors:
     """Errors of a group of times: `mape` and `roofline` are mean absolute errors as shares of the published times.
 
+    `median` is that of the absolute errors, which one kernel alone does not move.
+
     `ratio` is the geometric mean of predicted over published, `low` and `high` its 10th and 90th percentile, `tau`
     Kendall's rank correlation.
     """
 
     count: int
     mape: float
+    median: float
     roofline: float
     ratio: float
     low: float
@@ -55,6 +58,7 @@ def errors(rows: Sequence[Row]) -> Errors:
     return Errors(
         count=len(ratios),
         mape=mape(rows),
+        median=quantile(sorted(abs(value - 1) for value in ratios), 0.5),
         roofline=mape(rows, "roofline"),
         ratio=math.exp(sum(map(math.log, ratios)) / len(ratios)),
         low=quantile(ratios, 0.1),

@@ -27,6 +27,7 @@ def test_errors_of_a_time_twice_too_long_and_one_half_too_short() -> None:
     found = statistics.errors([row(100.0, 200.0), row(400.0, 200.0, roofline=400.0)])
     assert (found.count, found.mape, found.ratio) == (2, pytest.approx(0.75), pytest.approx(1.0))
     assert found.roofline == pytest.approx(0.5)
+    assert found.median == pytest.approx(0.75)
     assert math.isnan(found.tau)  # both are predicted to take as long
 
 
@@ -109,11 +110,15 @@ def test_components_leave_out_what_hardly_works() -> None:
 def test_metrics_are_read_from_the_figures_of_a_run() -> None:
     figures = {
         "makespan_ns": 1000.0, "cores": 2, "engine_busy_ns": {"tensor": 600.0, "dma": 1200.0}, "flops": 10,
-        "transpose_flops": 4, "hbm_read_bytes": 7, "engine_instructions": {"tensor": 3},
+        "transpose_flops": 4, "hbm_read_bytes": 7, "engine_instructions": {"tensor": 3, "vector": 5}, "matmuls": 2, "hfu": 0.25,
         "without": {"launch_overhead": 900.0},
     }  # fmt: skip
     assert predicted("engine_busy_ns.tensor", figures, "bfloat16") == 300.0
-    assert predicted("engine_instructions.tensor", figures, "bfloat16") == 3.0
+    assert predicted("engine_instructions.vector", figures, "float32") == 5.0
+    assert predicted("engine_instructions.tensor", figures, "bfloat16") == 1 + 2 * 2
+    assert predicted("engine_instructions.tensor", figures, "float32") == 1 + 2 * 4
+    assert predicted("matmul_passes", figures, "float32") == 4.0
+    assert predicted("hfu", figures, "float32") == 0.5
     assert predicted("hardware_flops", figures, "float32") == 28.0
     assert predicted("hardware_flops", figures, "bfloat16") == 14.0
     assert predicted("hbm_read_bytes", figures, "bfloat16") == 7.0
