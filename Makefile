@@ -23,7 +23,7 @@ ifneq ($(shell cat $(VENV)/.home 2>/dev/null),$(CURDIR))
 $(READY): made-elsewhere
 endif
 
-.PHONY: help demo lab test test-newest test-all lint lint-python lint-typescript assets chromium screenshots format fuzz bench clean made-elsewhere
+.PHONY: help demo lab test test-newest test-all lint lint-python lint-typescript assets chromium screenshots format fuzz bench calibration clean made-elsewhere
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -96,6 +96,9 @@ fuzz: $(READY) ## draw N=10000 legal and barely illegal calls: make fuzz N=10000
 
 bench: $(READY) ## the benchmarks, each beside its reference of the same run
 	@$(PY) benchmarks/run.py
+
+calibration: $(READY) ## published measurements beside predictions, in docs/accuracy.md: make calibration KERNELS=DIR
+	@$(PY) -m benchmarks.calibration $(if $(KERNELS),--kernels $(KERNELS)) $(if $(REASON),--worse "$(REASON)")
 
 clean: ## remove environments, node_modules, caches and built packages
 	rm -rf $(VENV) $(NEWEST) labextension/node_modules labextension/dev build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

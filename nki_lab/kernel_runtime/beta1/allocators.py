@@ -5,6 +5,7 @@ Tiles that an allocator puts on the same bytes share them, as on the chip.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,24 @@ class Placement:
 
     region: MemoryRegion
     place: Place | None = None
+
+
+_PARAMETERS: Final = ("idx", "pdim_size", "fdim_size")
+
+
+def _callback(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a user's function of an allocation that takes its three arguments by position.
+
+    The compiler of Beta 1 passed them by the names of its documentation: a function has them in any order, or behind
+    others that `functools.partial` gave. One with other names gets them by position.
+    """
+    try:
+        names = inspect.signature(func).parameters
+    except (TypeError, ValueError):  # a callable without a signature
+        return func
+    if not set(_PARAMETERS) <= set(names):
+        return func
+    return lambda *given: func(**dict(zip(_PARAMETERS, given, strict=True)))
 
 
 def _linear(index: Sequence[int], tiles: Sequence[int], size: int) -> int:
@@ -91,7 +110,7 @@ class _Sbuf:
 
     def alloc(self, func: Callable[..., tuple[int, int]]) -> Placement:
         """`func(block index, partitions, bytes per partition)` gives (start partition, byte)."""
-        return Placement(MemoryRegion.sbuf, func)
+        return Placement(MemoryRegion.sbuf, _callback(func))
 
     def mod_alloc(
         self,
@@ -120,6 +139,7 @@ class _Psum:
 
     def alloc(self, func: Callable[..., tuple[int, int, int]]) -> Placement:
         """`func(block index, partitions, bytes per partition)` gives (bank, start partition, byte in the bank)."""
+        func = _callback(func)
 
         def place(index: tuple[int, ...], rows: int, width: int) -> tuple[int, int]:
             bank, partition, byte = func(index, rows, width)

@@ -16,7 +16,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of
 from nki_lab.isa.dtype import BOOL, F32, UINT8, DType, dtype_of, promote
 from nki_lab.isa.enums import engine
-from nki_lab.isa.spec import REQUIRED, TABLE, Beta1, Instruction, Operand
+from nki_lab.isa.spec import REQUIRED, SBUF, TABLE, Beta1, Instruction, Operand
 from nki_lab.kernel_runtime.beta1.adapters import adapt
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
 from nki_lab.kernel_runtime.beta1.builder import current
@@ -210,7 +210,8 @@ def _prepare(instruction: Instruction, values: Values) -> list[str]:
         value = values[name]
         if isinstance(value, NkiTensor):
             require_tile(value)
-            values[name] = _truth_as_bytes(operand, _scalars_in_float32(operand, value))
+            value = _truth_as_bytes(operand, _scalars_in_float32(operand, value))
+            values[name] = _copied_to_sbuf(instruction, operand, value)
             names.append(name)
         elif isinstance(value, np.generic):
             values[name] = value.item()
@@ -242,6 +243,26 @@ def _scalars_in_float32(operand: Operand, tile: NkiTensor) -> NkiTensor:
         operations.assign(wide, checked(tile))
         return wide
     return tile
+
+
+def _copied_to_sbuf(instruction: Instruction, operand: Operand, tile: NkiTensor) -> NkiTensor:
+    """A tile of SBUF for an input that is read there only: the compiler of Beta 1 copied a tile of PSUM itself.
+
+    AWS's reference kernels rely on that: `flash_fwd` selects from PSUM, published attention kernels transpose into PSUM
+    and multiply with the result.
+    """
+    if operand.role != "in" or operand.spaces != (SBUF,) or tile._buffer.space is not MemoryRegion.psum:
+        return tile
+    current().advise(
+        "NKI609",
+        f"{instruction.name}: {operand.name} is in PSUM and is copied to SBUF",
+        operand=operand.name,
+        limit=f"{operand.name} in SBUF",
+        remedy="copy the tile with nl.copy where it is made, and use the copy each time",
+    )
+    copy = current().like(tile)
+    operations.assign(copy, checked(tile))
+    return copy
 
 
 def _truth_as_bytes(operand: Operand, tile: NkiTensor) -> NkiTensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from nki_lab.diagnostic import NkiError
@@ -72,6 +73,8 @@ def access_pattern(
     steps, counts = _pairs(tensor, pattern)
     start = _start(tensor, offset, target)
     row = _row(tensor, target)
+    if tensor._buffer.on_chip and steps[0] == _columns(tensor, target):
+        steps = (row, *steps[1:])
     if tensor._buffer.on_chip and counts[0] != 1 and steps[0] != row:
         raise refuse(
             "NKI305",
@@ -165,6 +168,15 @@ def _row(tensor: StridedView, dtype: DType) -> int:
             limit=f"the bytes of a partition are a multiple of {dtype.nbytes}",
         )
     return row
+
+
+def _columns(tensor: StridedView, dtype: DType) -> int:
+    """Return the elements of `dtype` in one partition of the tensor that `ap` is called on, a part of its storage.
+
+    guess: not documented, but AWS's library derives the partition step of views of a part of a tile from their shape,
+    and its compiler takes that as a step of one partition.
+    """
+    return math.prod(tensor._shape[1:]) * tensor._dtype.nbytes // dtype.nbytes
 
 
 def _scale(tensor: StridedView, dim: int, dtype: DType) -> int:

@@ -250,3 +250,19 @@ def test_wrong_calls_are_refused_at_the_call(execute: Any, call: Any, code: str,
         assert caught.value.diagnostics[0].code == code
 
     execute(kernel, np.ones((8, 4), np.float32))
+
+
+def test_the_compiler_copies_a_psum_tile_to_sbuf_where_the_instruction_reads_sbuf() -> None:
+    maker = builder()
+    with recording(maker):
+        nisa.nc_matmul(tile_of(maker, "psum bfloat16 128x128"), tile_of(maker, "sbuf bfloat16 128x512"))
+        maker.sync()
+    copy, product = maker.program.ops()
+    assert (copy.variant.instruction.role, product.variant.instruction.name) == ("copy", "nc_matmul")
+    assert [note.code for note in maker.notes] == ["NKI609"]
+
+
+def test_no_copy_is_inserted_for_a_tensor_in_hbm() -> None:
+    maker = builder()
+    with recording(maker), pytest.raises(NkiError, match="NKI201"):
+        nisa.nc_matmul(tile_of(maker, "hbm bfloat16 128x128"), tile_of(maker, "sbuf bfloat16 128x512"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import neuronxcc.nki.compiler as ncc
@@ -270,4 +271,25 @@ def test_allocators_place_tiles_and_wrap_around(execute: Any) -> None:
         return out
 
     source = random(4, 8, 4)
+    np.testing.assert_array_equal(execute(kernel, source).outputs, source)
+
+
+def test_an_allocation_function_gets_its_arguments_by_their_documented_names(execute: Any) -> None:
+    """AWS's allocated attention gives its first parameter with functools.partial: the others go by name."""
+
+    def bank(bank_map: Any, idx: Any, pdim_size: int, fdim_size: int) -> tuple[int, int, int]:
+        assert (pdim_size, fdim_size) == (8, 16)
+        return bank_map[idx], 0, 0
+
+    def kernel(a: Any) -> Any:
+        place = functools.partial(bank, bank_map={(0,): 3, (1,): 1})
+        banks = nl.ndarray((2, nl.par_dim(8), 4), nl.float32, buffer=ncc.psum.alloc(place))
+        out = nl.ndarray((2, 8, 4), a.dtype, buffer=nl.shared_hbm)
+        for i in range(2):
+            banks[i] = nl.copy(nl.load(a[i]))
+            nl.store(out[i], nl.copy(banks[i]))
+        assert [banks[i].address for i in range(2)] == [(0, 6144), (0, 2048)]
+        return out
+
+    source = random(2, 8, 4)
     np.testing.assert_array_equal(execute(kernel, source).outputs, source)

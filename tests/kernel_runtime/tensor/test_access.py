@@ -236,3 +236,11 @@ def test_on_chip_patterns_are_accepted_exactly_where_each_partition_reads_itself
         refused("NKI303", view.numpy)
     else:
         assert view._buffer.fault is None
+
+
+def test_the_step_of_a_partition_may_be_that_of_the_part_of_a_tile_that_ap_is_called_on(on_chip) -> None:
+    """AWS's library makes patterns from the shape of a view: 16 columns of a tile of 64 are a partition step of 16."""
+    part = on_chip(128, 64)[:, 8:24]
+    assert parts(part.ap([[16, 128], [1, 16]])) == parts(part.ap([[64, 128], [1, 16]]))
+    with pytest.raises(AssertionError, match="partition step is 8"):
+        part.ap([[8, 128], [1, 8]])
