@@ -28,7 +28,8 @@ class VariantCost:
     from there to its first data (`start_latency`);
     whether it keeps the issue interval (`spaced`). Of an engine: `stationary` is the operand, counted from the op's
     first, that is loaded into the array before streaming (-1: none); `table` the activation tables needed; `ports` the
-    memories that a lock of the target guards against this engine, `banked` if that is a lock a PSUM bank.
+    memories that a lock of the target guards against this engine, `banked` if that is a lock a PSUM bank. `blocks` are
+    the parts of the array that it uses, as bits (0: all), and `issue` is how long after it another may start on others.
 
     A transfer has `descriptors` of `descriptor_bytes` each, written as `mode` says.
     """
@@ -48,6 +49,8 @@ class VariantCost:
     table: str | None = None
     ports: tuple[str, ...] = ()
     banked: bool = False
+    blocks: int = 0
+    issue: int = 0
     mode: str = "none"
     descriptors: int = 0
     descriptor_bytes: int = 0
@@ -107,6 +110,8 @@ def cost_of(arch: Arch, variant: Variant) -> VariantCost:
         table=_table(variant),
         ports=_ports(arch, variant),
         banked=variant.engine in arch.psum_bank_lock and PSUM in variant.use.spaces(),
+        blocks=cost.blocks,
+        issue=picoseconds(cost.issue / clock),
     )
 
 

@@ -36,6 +36,7 @@ from nki_lab.kernel_runtime.timing.reasons import (
     TRIGGER,
     data_from,
 )
+from nki_lab.kernel_runtime.timing.tiles import ArrayTiles
 
 # Kinds of events. At one time triggers come before instructions, and these before data.
 _ASK: Final = 0
@@ -81,6 +82,7 @@ class _LaneState:
     table: str | None = None
     ramp: PowerRamp | None = None
     reused: list[bool] | None = None
+    tiles: ArrayTiles | None = None
     queue: Queue | None = None
     cursor: int = 0
     avail: int = 0
@@ -152,6 +154,8 @@ class _Walk:
             elif lane.name == "tensor":
                 if options.power_ramp and arch.power_ramp_ns:
                     state.ramp = PowerRamp(arch)
+                if options.array_tiles and any(cost.blocks for cost in self.costs):
+                    state.tiles = ArrayTiles()
                 if options.stationary_reuse:
                     accesses = accesses or access_columns(program)
                     state.reused = reused_tiles(program, self.costs, accesses, schedule.order[state.index])
@@ -249,6 +253,8 @@ class _Walk:
     def _earliest(self, lane: _LaneState, op: int, cost: VariantCost) -> int:
         """When the head can start, locks apart; with why."""
         free, avail = lane.free, lane.avail
+        if lane.tiles is not None:
+            free = lane.tiles.free(cost.blocks, free)
         lane.setup = 0
         if avail > free:
             time, lane.critical_pred = avail, lane.cause
@@ -294,8 +300,21 @@ class _Walk:
             columns.setup_reason[op] = lane.setup_reason
         lane.free = time + duration
         lane.last = op
+        if lane.tiles is not None:
+            self._share_array(lane, lane.tiles, op, cost)
         self._visible(op, time + duration + cost.latency - cost.interval)
         self._next(lane)
+
+    def _share_array(self, lane: _LaneState, tiles: ArrayTiles, op: int, cost: VariantCost) -> None:
+        """The next op may start beside one that uses a part of the array."""
+        columns = self.columns
+        start, duration = columns.start[op], columns.duration[op]
+        tiles.cut(columns, start - lane.setup)
+        tiles.take(op, cost.blocks, start, start + duration)
+        columns.duration[op] = tiles.until - start
+        columns.busy[op] += tiles.until - start - duration
+        if cost.blocks:
+            lane.free = start + cost.issue * duration // max(cost.interval, 1)
 
     def _visible(self, op: int, time: int) -> None:
         self.columns.ready[op] = time
