@@ -77,7 +77,7 @@ def _fp8_kinds(use: Use) -> Fault:
 
 def _result_dtype(use: Use) -> Fault:
     dst = use.dtypes["dst"]
-    allowed = (F32, BF16) if use.arch.generation >= 4 else (F32,)
+    allowed = (F32, BF16) if use.arch.psum_bf16 else (F32,)
     if use.attrs["is_transpose"] or dst in allowed:
         return None
     names = " or ".join(dtype.name for dtype in allowed)

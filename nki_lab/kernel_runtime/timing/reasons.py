@@ -37,7 +37,7 @@ _FACT: Final = {
     TABLE: "activation_table_load_ns",
     STATIONARY: "load_stationary_ns",
     TRIGGER: "dge_hardware_ns",
-    DMA_START: "dma_start_hardware_ns",
+    DMA_START: "dma_start_load_ns",
     QUEUE: "dma_issue_interval_ns",
     BANDWIDTH: "dma_bytes_per_ns",
     RAMP: "power_ramp_floor",

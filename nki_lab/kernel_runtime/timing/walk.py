@@ -330,12 +330,12 @@ class _Walk:
         assert queue is not None  # only queues ask
         op = lane.order[lane.place]
         cost = self.costs[self._variant[op]]
-        served, cause, waited = self._trigger(cost, lane).serve(time, lane.avail, lane.cause, cost.trigger)
+        served, cause, waited = self._trigger(cost, lane).serve(time, lane.avail, lane.cause, cost.generation)
         self.columns.served[op] = served
         reason = TRIGGER if waited else self._reason(lane)
         streams = self._streams.of(op, lane.index, lane.core)
         queue.waiting.append(Waiting(op, streams, served + cost.start_latency, cost.start_latency, cause, reason))
-        lane.asked = served + cost.trigger
+        lane.asked = served + cost.generation
         if not queue.busy and len(queue.waiting) == 1:
             heappush(self._heap, (queue.start_of_next(), _DATA, op, lane.index))
         self._next(lane)
@@ -381,7 +381,8 @@ class _Walk:
         queue = lane.queue
         assert queue is not None  # only queues transfer
         columns.duration[op] = time - columns.start[op]
-        columns.busy[op] = self.costs[self._variant[op]].interval
+        cost = self.costs[self._variant[op]]
+        columns.busy[op] = cost.interval
         columns.throttle_reason[op] = BANDWIDTH
         queue.busy = False
         queue.ended = time
@@ -390,4 +391,4 @@ class _Walk:
             heappush(self._heap, (time, _DATA, waiting, number))
         if queue.waiting:
             heappush(self._heap, (queue.start_of_next(), _DATA, queue.waiting[0].op, lane.index))
-        self._visible(op, time + self._completion)
+        self._visible(op, time + cost.stagger + self._completion)

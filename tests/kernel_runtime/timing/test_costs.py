@@ -175,7 +175,8 @@ def test_a_dma_moves_its_bytes_at_the_sustained_rate(target: str, columns: int, 
     size = columns * dtype.itemsize
     assert declared.bytes == 128 * size
     arch = arch_of(target)
-    assert declared.fixed_ns == pytest.approx(8 * max(size / arch.dma_bytes_per_ns, arch.dma_semaphore_write_ns))
+    least = arch.dma_semaphore_write_ns  # once more when all is written
+    assert declared.fixed_ns == pytest.approx(8 * max(size / arch.dma_bytes_per_ns, least) + least)
     assert declared.descriptor_bytes == size
 
 
@@ -187,7 +188,7 @@ def test_a_dma_is_as_slow_as_its_fullest_engine(rows: int, start: int, busiest: 
         whole = nl.ndarray((128, 512), F32, buffer=nl.sbuf)
         nisa.dma_copy(whole[start : start + rows], nl.ndarray((rows, 512), F32, buffer=nl.private_hbm))
 
-    assert cost(call, "trn2")[0].fixed_ns == pytest.approx(busiest * 2048 / 23)
+    assert cost(call, "trn2")[0].fixed_ns == pytest.approx(busiest * 2048 / 23 + 8)
 
 
 def test_every_declared_cost_is_a_value_or_says_why_not() -> None:
