@@ -169,11 +169,13 @@ class Program:
         self.synchronizations: list[tuple[int, int]] = []  # ops of two cores that wait for each other
         self.partners: dict[int, int] = {}
         # Of a program that `path.executed` laid out: (op, the op whose register it reads), (the first op that waits,
-        # the op that decides whether it runs), and (op, first, end) where buffers `first` to before `end` begin anew.
+        # the op that decides whether it runs), (op, first, end) where buffers `first` to before `end` begin anew, and
+        # the first op of each iteration of device loops whose trip count is data.
         self.is_laid_out = False
         self.flows: list[tuple[int, int]] = []
         self.control: list[tuple[int, int]] = []
         self.renewed: list[tuple[int, int, int]] = []
+        self.begins: list[int] = []
         self.view_columns: tuple[NDArray[np.int64], list[View]] = (np.zeros(0, np.int64), [])  # of `access_columns`
         self.observed = False
         self.diagnostics: tuple[Diagnostic, ...] = ()  # of compiling it, where that was all that was asked for

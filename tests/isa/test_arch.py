@@ -86,7 +86,7 @@ def test_guesses_and_carried_numbers_say_so() -> None:
     assert V4.fact("vector_start_cycles").confidence == "inferred"
     assert "Trainium2" in V4.fact("vector_start_cycles").source
     assert V2.fact("activation_table_load_ns").confidence == "inferred"
-    assert V2.fact("dma_issue_interval_ns").confidence == "guess"
+    assert V2.fact("dma_issue_interval_ns").confidence == "inferred"
     assert V4.fact("dma_issue_interval_ns").value == V3.dma_issue_interval_ns
     measured = [name for name, fact in V4.facts.items() if fact.confidence == "measured" and V3.fact(name) is not fact]
     assert measured == []

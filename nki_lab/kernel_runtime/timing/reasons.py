@@ -25,6 +25,7 @@ PORT: Final = _NUMBER["port conflict"]
 BANK: Final = _NUMBER["psum bank"]
 RAMP: Final = _NUMBER["power ramp"]
 LAUNCH: Final = _NUMBER["launch"]
+LOOP: Final = _NUMBER["loop"]
 
 OF_EDGE: Final = tuple(_NUMBER.get(edge.stall, NONE) for edge in DEPENDENCES)
 """The reason of an edge by its kind; a flow edge's (kind 0) is the data of the lane it comes from."""
@@ -42,6 +43,7 @@ _FACT: Final = {
     BANDWIDTH: "dma_bytes_per_ns",
     RAMP: "power_ramp_floor",
     LAUNCH: "launch_ns",
+    LOOP: "loop_overhead_ns",
 }
 
 

@@ -23,9 +23,11 @@ from nki_lab.kernel_runtime.timing.account import Timing, timing_of
 from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of, picoseconds
 from nki_lab.kernel_runtime.timing.dma import NEVER, DmaEngines, Queue, Streams, Transfer, Trigger, Waiting, hbm_limit
 from nki_lab.kernel_runtime.timing.locks import Locks, PowerRamp, reused_tiles
+from nki_lab.kernel_runtime.timing.loops import loop_times
 from nki_lab.kernel_runtime.timing.path import Columns
 from nki_lab.kernel_runtime.timing.reasons import (
     BANDWIDTH,
+    LOOP,
     NONE,
     OF_EDGE,
     QUEUE,
@@ -83,6 +85,7 @@ class _LaneState:
     ramp: PowerRamp | None = None
     reused: list[bool] | None = None
     tiles: ArrayTiles | None = None
+    loops: list[int] | None = None  # picoseconds of each op's sequencer before it, for loops
     queue: Queue | None = None
     cursor: int = 0
     avail: int = 0
@@ -110,7 +113,7 @@ class _Walk:
         arch = program.arch
         self.costs = costs
         self.columns = Columns(len(program))
-        self.launch = picoseconds(arch.launch_ns) if options.launch_overhead else 0
+        self.launch = picoseconds(arch.before_ns(program.cores)) if options.launch_overhead else 0
         self.teardown = picoseconds(arch.teardown_ns) if options.launch_overhead else 0
         self._hop = picoseconds(arch.semaphore_ns)
         self._table_load = picoseconds(arch.activation_table_load_ns) if options.table_loads else 0
@@ -151,7 +154,10 @@ class _Walk:
         for state, lane in zip(self._lanes, schedule.lanes, strict=True):
             if lane.kind == "dma":
                 state.queue = Queue(arch, self.launch)
-            elif lane.name == "tensor":
+                continue
+            if program.begins:
+                state.loops = loop_times(program, lane.core, schedule.order[state.index])
+            if lane.name == "tensor":
                 if options.power_ramp and arch.power_ramp_ns:
                     state.ramp = PowerRamp(arch)
                 if options.array_tiles and any(cost.blocks for cost in self.costs):
@@ -255,22 +261,26 @@ class _Walk:
         free, avail = lane.free, lane.avail
         if lane.tiles is not None:
             free = lane.tiles.free(cost.blocks, free)
-        lane.setup = 0
+        setup = 0
         if avail > free:
             time, lane.critical_pred = avail, lane.cause
             lane.stall = self._reason(lane) if self.columns.ready[lane.cause] > free else SEMAPHORE
         else:
             time, lane.critical_pred, lane.stall = free, lane.last, NONE
+        if lane.loops is not None and free + lane.loops[lane.place] > time:
+            # The sequencer counts and branches after the op before, beside the wait for what this one needs.
+            setup, lane.setup_reason = free + lane.loops[lane.place] - time, LOOP
         if cost.table is not None and cost.table != lane.table and self._table_load:
             lane.table = cost.table
-            lane.setup, lane.setup_reason = self._table_load, TABLE
+            setup, lane.setup_reason = setup + self._table_load, TABLE
         elif cost.stationary >= 0 and not (lane.reused is not None and lane.reused[lane.place]):
             # The load runs beside the matmul before, from when its tile is there.
             exposed = max(avail, self.launch) + self._tile_load - time
-            if exposed > 0:
-                lane.setup, lane.setup_reason = exposed, STATIONARY
+            if exposed > setup:
+                setup, lane.setup_reason = exposed, STATIONARY
                 lane.critical_pred, lane.stall = lane.cause, self._reason(lane)
-        return time + lane.setup
+        lane.setup = setup
+        return time + setup
 
     def _try_start(self, lane: _LaneState, time: int) -> None:
         op = lane.order[lane.place]
