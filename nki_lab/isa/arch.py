@@ -125,6 +125,7 @@ class Arch:
     dma_engine_overhead_ns: float
     dma_start_load_ns: float  # from trigger to first data, beside the reading of the first descriptor
     dma_start_store_ns: float
+    dma_buffer_bytes: int  # of a descriptor, that an engine reads before it writes
     dma_completion_ns: float  # from last data to the start of the waiting engine
     dma_engine_stagger_ns: float  # from the first of all engines to the last
     dma_semaphore_write_ns: float  # the least time of a descriptor, and an engine's end of a transfer
@@ -144,8 +145,11 @@ class Arch:
     psum_lock: tuple[str, ...]
     psum_bank_lock: tuple[str, ...]  # engines that exclude each other within one PSUM bank
     link_bytes_per_ns: float  # a chip
-    collective_hop_ns: float
-    collective_far_hop_ns: float
+    chips_per_node: int
+    collective_hop_ns: float  # within a node
+    collective_far_hop_ns: float  # from node to node
+    collective_mesh_bytes: int  # up to here a collective is a mesh, one hop
+    collective_ring_bytes: int  # from here on a ring of pairs of ranks; between the two, hops double the distance
     core_barrier_ns: float
     loop_overhead_ns: float
 
@@ -282,6 +286,12 @@ _COMMON: Final = (
     | _documented(_DMA_OVERVIEW, dma_engines=16, dma_queues_per_engine=16, dma_partitions_per_engine=8)
     | _inferred(f"{_PROFILES}: bars of sequencer instructions, whose role is inferred", sequencer_ns=36.0)
     | _inferred("kernel optimization tutorial: rows of 512 B sustain the full rate", dma_efficient_bytes=512)
+    | _documented("Amazon EC2, trn1.32xlarge, trn2.48xlarge", chips_per_node=16)
+    | _documented(
+        "Neuron intra-node collective communications, comparison of algorithms",
+        collective_mesh_bytes=1 << 20,
+        collective_ring_bytes=56 << 20,
+    )
     | _documented("Neuron collectives documentation, 15 us a hop between nodes", collective_far_hop_ns=15000.0)
     | _inferred("Neuron collectives documentation, 1-2 us a hop within a node", collective_hop_ns=1500.0)
     | _guess("not published; one semaphore exchange each way through shared memory", core_barrier_ns=2000.0)
@@ -340,8 +350,8 @@ _V2: Final = (
     | _measured(f"{_PERF_GUIDE}, figures 20-21: 188 ns for 128 columns", matmul_latency_cycles=400)
     | _measured(f"{_PERF_GUIDE}, figures 20-21: one column", load_stationary_ns=67.0)
     | _inferred(
-        "NKIBench swiglu and rmsnorm_matmul on trn1: 4608 and 1024 float32 matmuls of 512 columns leave 53 and 61 cycles "
-        "for each of the four passes",
+        "NKIBench swiglu and rmsnorm_matmul on trn1: 4608 and 1024 float32 matmuls of 512 columns leave 53 and 61 "
+        "cycles for each of the four passes",
         fp32_matmul_overhead_cycles=228,
     )
     | _inferred("as a float32 matmul; no factor is published", fp32_transpose_factor=4)
@@ -356,8 +366,8 @@ _V2: Final = (
         "no hardware generator on this generation: descriptors are static", dge_hardware_ns=0.0, dge_trigger_ns=0.0
     )
     | _inferred(
-        f"trn1 matrix multiplication tutorial: loads in the inner loop take 42.96 ms for 32,768 tiles of one tensor and "
-        f"2,048 of another, 1250 ns each; {_DMA_GUIDE}: about 1300 ns from semaphore to start",
+        "trn1 matrix multiplication tutorial: loads in the inner loop take 42.96 ms for 32,768 tiles of one tensor "
+        f"and 2,048 of another, 1250 ns each; {_DMA_GUIDE}: about 1300 ns from semaphore to start",
         dma_issue_interval_ns=1250.0,
     )
     | _guess("nothing measured for short descriptors", dma_short_descriptor_bytes=0)
@@ -410,6 +420,7 @@ _V3: Final = (
     )
     | _measured(f"{_PROFILES}: 749 ns with descriptors of 256 B; idle engines 764 ns", dma_start_load_ns=750.0)
     | _measured(f"{_PROFILES}: 615 ns with descriptors of 256 B", dma_start_store_ns=615.0)
+    | _inferred(f"{_PROFILES}: descriptors of 8 KiB start later than short ones by their time", dma_buffer_bytes=8192)
     | _measured(f"{_PROFILES}: 316 and 297 ns", dma_completion_ns=306.0)
     | _measured(_PROFILES, dma_engine_stagger_ns=290.0, dma_semaphore_write_ns=8.0)
     | _inferred(f"{_V4_GUIDE}: half rate before v4", dma_accumulate_share=0.5)
@@ -432,6 +443,7 @@ _V2_ALL: Final = _V2 | _carried(
     "dma_engine_overhead_ns",
     "dma_start_load_ns",
     "dma_start_store_ns",
+    "dma_buffer_bytes",
     "dma_completion_ns",
     "dma_engine_stagger_ns",
     "dge_software_ns",

@@ -24,7 +24,8 @@ def executed(program: Program, path: Path) -> Program:
     Views that a register moves lie at its value, as far as that is known, and `register_store` stores that value.
     Variants, sites, buffers, constants, inputs and outputs are those of `program`; views and iterations are more.
     `Program.flows` tells which ops wait for a register, `control` which intervals wait for what decides them, `begins`
-    where iterations of loops that data decides begin, and `renewed` where tensors of a body begin again. NKI011 where there are more rows than `max_instructions`.
+    where iterations of loops that data decides begin, and `renewed` where tensors of a body begin again. NKI011 where
+    there are more rows than `max_instructions`.
     """
     if not program.registers or program.is_laid_out:
         return program

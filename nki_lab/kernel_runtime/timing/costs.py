@@ -176,12 +176,14 @@ def _start_latency(arch: Arch, route: Route, variant: Variant, cost: Cost) -> in
 
     inferred: an engine writes the data of a descriptor when it has read all of it, at its peak rate. That explains why
     transfers with rows of 8 KiB begin about 270 ns later than those with rows of 256 bytes in the DMA overview's
-    profiles, loads (1005 and 749 ns) and stores (900 and 615 ns) alike, whoever makes the descriptors.
+    profiles, loads (1005 and 749 ns) and stores (900 and 615 ns) alike, whoever makes the descriptors. Of longer rows
+    than those it writes the begin.
     guess: static descriptors start like others.
     """
     written = variant.use.space(variant.names[variant.outs.index(True)])
     fixed = arch.dma_start_store_ns if written == HBM else arch.dma_start_load_ns
-    return picoseconds(_writing(arch, route, cost) + fixed + cost.descriptor_bytes / arch.dma_peak_bytes_per_ns)
+    first = min(cost.descriptor_bytes, arch.dma_buffer_bytes)
+    return picoseconds(_writing(arch, route, cost) + fixed + first / arch.dma_peak_bytes_per_ns)
 
 
 def _stationary(variant: Variant) -> int:

@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.ir import Program, access_columns
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
 from nki_lab.kernel_runtime.timing.account import Timing, timing_of
+from nki_lab.kernel_runtime.timing.collectives import delays
 from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of, picoseconds
 from nki_lab.kernel_runtime.timing.dma import NEVER, DmaEngines, Queue, Streams, Transfer, Trigger, Waiting, hbm_limit
 from nki_lab.kernel_runtime.timing.locks import Locks, PowerRamp, reused_tiles
@@ -132,6 +133,7 @@ class _Walk:
         self._dma = DmaEngines(options.bandwidth_sharing, hbm_limit(arch, program.cores))
         self._engines_of_core = arch.dma_engines
         self._sharing = options.bandwidth_sharing
+        self._delays = delays(program, costs)
         self._streams = Streams(program, options.bandwidth_sharing)
         self._triggers: dict[tuple[str, int], Trigger] = {}
         locks = [Locks(program, schedule, self.costs, options, allocation, core) for core in range(program.cores)]
@@ -344,7 +346,8 @@ class _Walk:
         self.columns.served[op] = served
         reason = TRIGGER if waited else self._reason(lane)
         streams = self._streams.of(op, lane.index, lane.core)
-        queue.waiting.append(Waiting(op, streams, served + cost.start_latency, cost.start_latency, cause, reason))
+        latency = cost.start_latency + self._delays.get(op, 0)
+        queue.waiting.append(Waiting(op, streams, served + latency, latency, cause, reason))
         lane.asked = served + cost.generation
         if not queue.busy and len(queue.waiting) == 1:
             heappush(self._heap, (queue.start_of_next(), _DATA, op, lane.index))
