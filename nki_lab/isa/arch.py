@@ -134,8 +134,7 @@ class Arch:
     dma_transpose_sbuf_share: float
     dma_accumulate_share: float
     dma_qos_classes: int
-    dge_instances: int
-    dge_hardware_ns: float  # from a transfer to the next
+    dge_hardware_ns: float  # from a transfer to the next; 0: descriptors are static
     dge_trigger_ns: float  # of the engine that triggers one
     dge_software_ns: float  # of a transfer with a descriptor for each partition
     gpsimd_dma_bytes_per_ns: float
@@ -326,7 +325,6 @@ _V2: Final = (
     | _documented(
         f"absent from the {_V2_GUIDE}, introduced with later generations",
         psum_bf16=False,
-        dge_instances=0,
         dma_qos_classes=0,
         power_ramp_ns=0.0,
         power_ramp_floor=1.0,
@@ -385,7 +383,7 @@ _V3: Final = (
         vector_fast_bytes=(2,), vector_fast_copy=4, vector_fast_copy_partial=2,
         psum_bf16=False,
         fp32_transpose_factor=2, sbuf_lock=(), psum_lock=(), link_bytes_per_ns=1280.0,
-        dge_instances=2, dma_transpose_hbm_share=0.9, dma_transpose_sbuf_share=0.5, gpsimd_dma_bytes_per_ns=307.0,
+        dma_transpose_hbm_share=0.9, dma_transpose_sbuf_share=0.5, gpsimd_dma_bytes_per_ns=307.0,
         scalar_fast_bytes=(), dma_qos_classes=0,
     )
     | _guess(_RESERVE, sbuf_usable_bytes=(224 - 16) << 10)

@@ -125,7 +125,7 @@ def route_of(use: Use) -> Route:
     """
     mode = use.attrs.get("dge_mode", _MODES.unknown)
     dynamic = {view.indirect for view in use.types.values() if view is not None} - {None}
-    hardware = use.arch.dge_instances > 0
+    hardware = use.arch.dge_hardware_ns > 0
     if mode is _MODES.swdge or dynamic - {"scalar"} or (dynamic and not hardware):
         return Route("gpsimd", "software", "gpsimd")
     if mode is _MODES.hwdge or dynamic:

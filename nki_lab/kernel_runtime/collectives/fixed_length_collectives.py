@@ -137,15 +137,11 @@ def collective_permute(
     source = next((source for source, target in links if target == mine), None)
     group = tuple(sorted({rank for link in links for rank in link}))
     if mine in group:
-        run(
-            what,
-            pairs,
-            group,
-            priority,
-            name,
-            lambda given, _: None if source is None else given[group.index(source)],
-            rounds=0,
-        )
+
+        def received(given: list[list[Array]], _: int) -> list[Array] | None:
+            return None if source is None else given[group.index(source)]
+
+        run(what, pairs, group, priority, name, received, rounds=0)
 
 
 def collective_permute_implicit(

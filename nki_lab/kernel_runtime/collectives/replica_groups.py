@@ -280,7 +280,8 @@ def _writers(builder: Builder, tensors: Tensors) -> list[int]:
     program = builder.program
     accesses = access_columns(program, indices=False)
     mine = accesses.is_out & np.isin(accesses.buffer, [tensor._buffer.id for tensor in tensors])
-    return np.unique(accesses.op[mine & (accesses.op >= program.core_starts[-1])]).tolist()
+    ops: list[int] = np.unique(accesses.op[mine & (accesses.op >= program.core_starts[-1])]).tolist()
+    return ops
 
 
 def check_priority(what: str, builder: Builder, priority: object) -> None:
@@ -333,7 +334,7 @@ def arrived(builder: Builder, like: NkiTensor, values: Array | None) -> NkiTenso
 
 
 def _copy(builder: Builder, dst: NkiTensor, src: NkiTensor, sent: NkiTensor, name: str | None) -> None:
-    """dst = src; two cores that share dst and what is `sent` wait for each other around it, and the first one copies."""
+    """dst = src; two cores that share dst and what is `sent` wait for each other around it, and the first copies."""
     both = {dst._buffer.space, sent._buffer.space} == {MemoryRegion.shared_hbm}
     shared = both and len(builder.grid) == 1 and builder.grid[0] == 2
     if shared:
