@@ -150,7 +150,7 @@ def test_equal_input_gives_equal_recordings_in_one_process() -> None:
     assert other.hash() != first.hash()
 
 
-TIMING_OPTIONS = ("bandwidth_sharing", "port_conflicts", "table_loads", "stationary_reuse", "power_ramp",
+TIMING_OPTIONS = ("array_tiles", "bandwidth_sharing", "port_conflicts", "table_loads", "stationary_reuse", "power_ramp",
                   "launch_overhead")  # fmt: skip
 
 

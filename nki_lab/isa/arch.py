@@ -45,16 +45,13 @@ class Arch:
     pmax: int
     sbuf_bytes: int
     sbuf_partition_bytes: int
-    sbuf_reserved_bytes: int
     sbuf_usable_bytes: int  # a partition, without the reserve
-    psum_bytes: int
     psum_partition_bytes: int
     psum_banks: int
     psum_bank_bytes: int  # a partition
     psum_bank_fmax: int  # float32 elements
     psum_fmax: int  # the older name of psum_bank_fmax
     psum_bf16: bool  # whether matmuls accumulate into bfloat16 too
-    hbm_bytes: int  # a chip
     hbm_bytes_per_ns: float  # a chip
     cores_per_chip: int
     mbu_bytes_per_ns: float  # what the vendor's profiler divides HBM traffic by
@@ -62,16 +59,10 @@ class Arch:
     # Operand limits.
     gemm_stationary_fmax: int
     gemm_moving_fmax: int  # as nl.tile_size says on every generation
-    moving_fmax: int  # elements the instruction takes; the destination's bytes bind first
     matmul_dst_bytes: int  # a partition
-    accumulation_groups: int
     bn_stats_fmax: int
     sbuf_operand_fmax: int
     psum_operand_fmax: int
-    access_free_dims: int
-    access_step_min: int  # elements
-    access_step_max: int
-    access_num_max: int
     registers: int
 
     # Clocks and widths.
@@ -80,11 +71,8 @@ class Arch:
     scalar_ghz: float
     gpsimd_ghz: float
     sync_ghz: float
-    vector_width: int  # elements a cycle over all partitions, at best
-    vector_width_narrow: int  # same, of the dtypes of vector_fast_bytes
     scalar_width: int
     scalar_width_narrow: int
-    gpsimd_width: int
     vector_fast_bytes: tuple[int, ...]  # float widths that the automatic fast modes take
     scalar_fast_bytes: tuple[int, ...]
     vector_fast_copy: int  # best speed-up of tensor_copy and tensor_scalar
@@ -92,22 +80,14 @@ class Arch:
     vector_fast_tensor_tensor: int
     vector_fp32_copy: int  # float32 tensor_copy from SBUF to SBUF
     vector_fast_exponential: int
-    gpsimd_cores: int
     gpsimd_partitions_per_core: int
-    gpsimd_local_bytes: int
 
     # Peak rates, for utilisations (TFLOP/s).
     tensor_tflops_bf16: float
-    tensor_tflops_fp32: float
-    tensor_tflops_fp8: float
-    tensor_tflops_mx: float
-    tensor_macs_per_cycle: int
 
     # Instruction costs.
     min_initiation_interval: int
     dynamic_initiation_interval: int  # with a register in an address
-    static_overhead_cycles: int  # of a small or dependent instruction
-    access_startup_cycles: int
     vector_start_cycles: int
     vector_issue_overhead_cycles: int  # added to each initiation interval
     scalar_start_cycles: int
@@ -118,21 +98,19 @@ class Arch:
     strided_limit_bytes: int  # an innermost step above it halves bandwidth; 0: no such rule known
     strided_factor: int
     semaphore_ns: float
-    launch_ns: float
+    sequencer_ns: float  # an instruction of an engine's sequencer
+    launch_ns: float  # before the first instruction of a kernel on one core
+    launch_pair_ns: float  # same, of a kernel on the two cores of a logical core
     teardown_ns: float
 
     # Matmul.
     matmul_latency_cycles: int  # fill, drain and write, beyond the streaming
     matmul_min_cycles: int
-    load_stationary_speedup: int
     load_stationary_ns: float
     fp32_matmul_factor: int
     fp32_matmul_overhead_cycles: int
     fp32_transpose_factor: int
     tile_positions: tuple[int, ...]  # legal row and column tile sizes
-    double_row: bool
-    mx: bool
-    background_transpose: bool
     power_ramp_ns: float  # 0: none
     power_ramp_floor: float  # share of the peak rate at its start
 
@@ -145,20 +123,19 @@ class Arch:
     dma_issue_interval_ns: float  # from one transfer of an HBM tensor to the next
     dma_short_descriptor_bytes: int  # transfers of descriptors below this do not keep the interval; 0: all do
     dma_engine_overhead_ns: float
-    dma_start_hardware_ns: float  # from trigger to first data
-    dma_start_load_ns: float  # same, descriptors by software, from HBM
+    dma_start_load_ns: float  # from trigger to first data, beside the reading of the first descriptor
     dma_start_store_ns: float
+    dma_buffer_bytes: int  # of a descriptor, that an engine reads before it writes
     dma_completion_ns: float  # from last data to the start of the waiting engine
-    dma_engine_stagger_ns: float
-    dma_semaphore_write_ns: float
-    dma_semaphore_bytes: int
+    dma_engine_stagger_ns: float  # from the first of all engines to the last
+    dma_semaphore_write_ns: float  # the least time of a descriptor, and an engine's end of a transfer
     dma_efficient_bytes: int  # a descriptor; below it overhead dominates
     dma_transpose_hbm_share: float
     dma_transpose_sbuf_share: float
     dma_accumulate_share: float
     dma_qos_classes: int
-    dge_instances: int
-    dge_hardware_ns: float
+    dge_hardware_ns: float  # from a transfer to the next; 0: descriptors are static
+    dge_trigger_ns: float  # of the engine that triggers one
     dge_software_ns: float  # of a transfer with a descriptor for each partition
     gpsimd_dma_bytes_per_ns: float
 
@@ -167,8 +144,11 @@ class Arch:
     psum_lock: tuple[str, ...]
     psum_bank_lock: tuple[str, ...]  # engines that exclude each other within one PSUM bank
     link_bytes_per_ns: float  # a chip
-    collective_hop_ns: float
-    collective_far_hop_ns: float
+    chips_per_node: int
+    collective_hop_ns: float  # within a node
+    collective_far_hop_ns: float  # from node to node
+    collective_mesh_bytes: int  # up to here a collective is a mesh, one hop
+    collective_ring_bytes: int  # from here on a ring of pairs of ranks; between the two, hops double the distance
     core_barrier_ns: float
     loop_overhead_ns: float
 
@@ -185,6 +165,14 @@ class Arch:
     def ghz(self, engine: str) -> float:
         """Return the clock of an engine: tensor, vector, scalar, gpsimd or sync."""
         return float(self.facts[f"{engine}_ghz"].value)
+
+    def before_ns(self, cores: int) -> float:
+        """Return the nanoseconds before the first instruction of a kernel on some cores."""
+        return self.launch_ns if cores == 1 else self.launch_pair_ns
+
+    def envelope_ns(self, cores: int) -> float:
+        """Return the nanoseconds before and after the instructions of a kernel on some cores."""
+        return self.before_ns(cores) + self.teardown_ns
 
     def engine_start_cycles(self, engine: str) -> int:
         """Return the cycles of an instruction's latency beyond its initiation interval, on an engine; 0 on sync."""
@@ -240,6 +228,10 @@ _DMA_GUIDE: Final = "NKI DMA bandwidth guide"
 _DMA_OVERVIEW: Final = "NKI DMA overview"
 _DGE: Final = "NKI descriptor generation guide"
 _PROFILES: Final = "published Trainium2 profiles"
+_RESERVE: Final = (
+    "nki-library budgets 224 KiB - 16 KiB - 264 bytes a partition: 16 KiB reserved; the reserve itself is not published"
+)
+_LIBRARY: Final = "recorded times of nki-library's kernels"
 _UNPUBLISHED: Final = "not published"
 
 
@@ -274,19 +266,12 @@ _COMMON: Final = (
         gemm_moving_fmax=512,
         bn_stats_fmax=512,
     )
-    | _documented(_GUIDES, psum_bytes=2 << 20, psum_partition_bytes=16 << 10, accumulation_groups=8)
+    | _documented(_GUIDES, psum_partition_bytes=16 << 10)
     | _documented(
         _V2_GUIDE,
         sbuf_operand_fmax=65536,
         psum_operand_fmax=4096,
-        access_free_dims=4,
-        access_step_min=-(1 << 15),
-        access_step_max=(1 << 15) - 1,
-        access_num_max=(1 << 16) - 1,
-        gpsimd_cores=8,
         gpsimd_partitions_per_core=16,
-        gpsimd_local_bytes=64 << 10,
-        gpsimd_width=128,
     )
     | _documented(f"{_API}, register_alloc", registers=64)
     | _documented(_API_226, gpsimd_start_cycles=150, dynamic_initiation_interval=600, act_read_accumulator_cycles=64)
@@ -296,14 +281,15 @@ _COMMON: Final = (
         f"element; {_API_226} prints 8",
         reciprocal_cycles=2,
     )
-    | _documented(_PERF_GUIDE, static_overhead_cycles=100)
-    | _documented(_GUIDES, matmul_min_cycles=64, load_stationary_speedup=4, fp32_matmul_factor=4)
+    | _documented(_GUIDES, matmul_min_cycles=64, fp32_matmul_factor=4)
     | _documented(_DMA_OVERVIEW, dma_engines=16, dma_queues_per_engine=16, dma_partitions_per_engine=8)
-    | _measured("NKI DMA overview, transfer figures", dma_semaphore_bytes=4)
+    | _inferred(f"{_PROFILES}: bars of sequencer instructions, whose role is inferred", sequencer_ns=36.0)
     | _inferred("kernel optimization tutorial: rows of 512 B sustain the full rate", dma_efficient_bytes=512)
-    | _guess(
-        "nki-library budgets 224 KiB - 16 KiB - 264 bytes a partition; the reserve itself is not published",
-        sbuf_reserved_bytes=16 << 10,
+    | _documented("Amazon EC2, trn1.32xlarge, trn2.48xlarge", chips_per_node=16)
+    | _documented(
+        "Neuron intra-node collective communications, comparison of algorithms",
+        collective_mesh_bytes=1 << 20,
+        collective_ring_bytes=56 << 20,
     )
     | _documented("Neuron collectives documentation, 15 us a hop between nodes", collective_far_hop_ns=15000.0)
     | _inferred("Neuron collectives documentation, 1-2 us a hop within a node", collective_hop_ns=1500.0)
@@ -317,40 +303,28 @@ _V2: Final = (
         _V2_GUIDE,
         sbuf_bytes=24 << 20,
         sbuf_partition_bytes=192 << 10,
-        hbm_bytes=32 << 30,
         hbm_bytes_per_ns=820.0,
         cores_per_chip=2,
         tensor_ghz=2.8,
         vector_ghz=1.12,
         scalar_ghz=1.4,
         gpsimd_ghz=1.4,
-        vector_width=128,
-        vector_width_narrow=128,
         scalar_width=128,
         scalar_width_narrow=128,
-        tensor_tflops_fp32=23.0,
-        access_startup_cycles=60,
         strided_limit_bytes=16,
         strided_factor=2,
         sbuf_lock=("vector", "gpsimd"),
         psum_lock=("vector", "scalar"),
         link_bytes_per_ns=384.0,
     )
-    | _inferred("usable = partition - reserve", sbuf_usable_bytes=(192 - 16) << 10)
+    | _guess(_RESERVE, sbuf_usable_bytes=(192 - 16) << 10)
     | _inferred("the locks of this generation are wider than a bank", psum_bank_lock=())
     | _inferred("two cores share the chip's bandwidth; the profiler's divisor is that of both", mbu_bytes_per_ns=820.0)
-    | _documented(f"{_TILE_SIZE}; {_API}, nc_matmul", moving_fmax=512)
     | _documented(f"{_API}, nc_matmul: dst within one bank", matmul_dst_bytes=2048)
     | _inferred("2 x 128 x 128 x 2.8 GHz; the guide prints 92", tensor_tflops_bf16=91.75)
-    | _inferred("8-bit floats run at the bfloat16 rate", tensor_tflops_fp8=91.75)
-    | _documented(_V2_GUIDE, tensor_tflops_mx=0.0, tensor_macs_per_cycle=128 * 128)
     | _documented(
         f"absent from the {_V2_GUIDE}, introduced with later generations",
         psum_bf16=False,
-        double_row=False,
-        mx=False,
-        background_transpose=False,
-        dge_instances=0,
         dma_qos_classes=0,
         power_ramp_ns=0.0,
         power_ramp_floor=1.0,
@@ -373,21 +347,28 @@ _V2: Final = (
     | _measured(f"{_PERF_GUIDE}, figure 16", semaphore_ns=25.0)
     | _measured(f"{_PERF_GUIDE}, figures 20-21: 188 ns for 128 columns", matmul_latency_cycles=400)
     | _measured(f"{_PERF_GUIDE}, figures 20-21: one column", load_stationary_ns=67.0)
-    | _inferred("four passes, nothing measured", fp32_matmul_overhead_cycles=0)
+    | _inferred(
+        "NKIBench swiglu and rmsnorm_matmul on trn1: 4608 and 1024 float32 matmuls of 512 columns leave 53 and 61 "
+        "cycles for each of the four passes",
+        fp32_matmul_overhead_cycles=228,
+    )
     | _inferred("as a float32 matmul; no factor is published", fp32_transpose_factor=4)
     | _documented(_DMA_GUIDE, dma_bytes_per_ns=17.0)
     | _documented(_DMA_OVERVIEW, dma_peak_bytes_per_ns=27.2)
     | _measured(f"{_PERF_GUIDE}, figure 30", dma_semaphore_write_ns=7.0)
     | _measured("fused mamba tutorial: 172.9 us total, 150.9 us in the core", launch_ns=17000.0, teardown_ns=5000.0)
-    | _guess("'much lower' than a plain copy in the guide", dma_transpose_hbm_share=0.25, dma_transpose_sbuf_share=0.25)
+    | _guess("no logical cores of two on this generation: as on one", launch_pair_ns=17000.0)
+    | _documented("no transpose path before Trainium2", dma_transpose_hbm_share=0.0, dma_transpose_sbuf_share=0.0)
     | _inferred(f"{_V4_GUIDE}: half rate before v4", dma_accumulate_share=0.5)
-    | _guess("no hardware generator on this generation: descriptors are static", dge_hardware_ns=0.0)
     | _guess(
-        f"{_DMA_GUIDE}: about 1300 ns from semaphore to start in every transfer, taken as what a queue without a "
-        "generator needs from one transfer to the next",
-        dma_issue_interval_ns=1300.0,
-        dma_short_descriptor_bytes=0,
+        "no hardware generator on this generation: descriptors are static", dge_hardware_ns=0.0, dge_trigger_ns=0.0
     )
+    | _inferred(
+        "trn1 matrix multiplication tutorial: loads in the inner loop take 42.96 ms for 32,768 tiles of one tensor "
+        f"and 2,048 of another, 1250 ns each; {_DMA_GUIDE}: about 1300 ns from semaphore to start",
+        dma_issue_interval_ns=1250.0,
+    )
+    | _guess("nothing measured for short descriptors", dma_short_descriptor_bytes=0)
     | _guess(f"{_UNPUBLISHED}; the scalar engine's clock", sync_ghz=1.4)
 )
 
@@ -396,20 +377,18 @@ _V3: Final = (
     | _documented(
         _V3_GUIDE,
         sbuf_bytes=28 << 20, sbuf_partition_bytes=224 << 10,
-        hbm_bytes=96 << 30, hbm_bytes_per_ns=2900.0, cores_per_chip=8,
+        hbm_bytes_per_ns=2900.0, cores_per_chip=8,
         tensor_ghz=2.4, vector_ghz=0.96, scalar_ghz=1.2, gpsimd_ghz=1.2,
-        vector_width=256, vector_width_narrow=512, scalar_width=128, scalar_width_narrow=128,
+        scalar_width=128, scalar_width_narrow=128,
         vector_fast_bytes=(2,), vector_fast_copy=4, vector_fast_copy_partial=2,
-        tensor_tflops_fp8=158.0, tensor_tflops_fp32=20.0, tensor_macs_per_cycle=128 * 128,
-        psum_bf16=False, double_row=True, mx=False, background_transpose=False, tensor_tflops_mx=0.0,
+        psum_bf16=False,
         fp32_transpose_factor=2, sbuf_lock=(), psum_lock=(), link_bytes_per_ns=1280.0,
-        dge_instances=2, dma_transpose_hbm_share=0.9, dma_transpose_sbuf_share=0.5, gpsimd_dma_bytes_per_ns=307.0,
+        dma_transpose_hbm_share=0.9, dma_transpose_sbuf_share=0.5, gpsimd_dma_bytes_per_ns=307.0,
         scalar_fast_bytes=(), dma_qos_classes=0,
     )
-    | _inferred("usable = partition - reserve", sbuf_usable_bytes=(224 - 16) << 10)
+    | _guess(_RESERVE, sbuf_usable_bytes=(224 - 16) << 10)
     | _inferred("same-bank collisions cost an unpublished amount: serialised", psum_bank_lock=("vector", "scalar"))
     | _inferred("divisor of MBU in the kernel optimization tutorial", mbu_bytes_per_ns=716.0)
-    | _documented(f"{_TILE_SIZE}; {_API}, nc_matmul", moving_fmax=512)
     | _documented(f"{_API}, nc_matmul: dst within one bank", matmul_dst_bytes=2048)
     | _documented("nki-library metrics; the guide prints 79", tensor_tflops_bf16=78.64)
     | _documented(f"{_API}, nc_matmul tile_size", tile_positions=(32, 64, 128))
@@ -433,16 +412,25 @@ _V3: Final = (
         f"{_DMA_OVERVIEW}: at 32 bytes a partition 622 ns, what the descriptors take; at 64 bytes 809 ns",
         dma_short_descriptor_bytes=64,
     )
-    | _inferred(f"{_DMA_OVERVIEW}: efficiency against bytes a partition", dma_engine_overhead_ns=50.0)
-    | _measured(f"{_PROFILES}: load triggered by the sync engine", dma_start_hardware_ns=1000.0)
-    | _measured(f"{_PROFILES}: software descriptors", dma_start_load_ns=750.0, dma_start_store_ns=620.0)
-    | _measured(_PROFILES, dma_completion_ns=300.0, dma_engine_stagger_ns=290.0, dma_semaphore_write_ns=8.0)
+    | _inferred(
+        f"{_DMA_OVERVIEW}: efficiency against bytes a partition leaves 50 ns, 8 of them the semaphore",
+        dma_engine_overhead_ns=42.0,
+    )
+    | _measured(f"{_PROFILES}: 749 ns with descriptors of 256 B; idle engines 764 ns", dma_start_load_ns=750.0)
+    | _measured(f"{_PROFILES}: 615 ns with descriptors of 256 B", dma_start_store_ns=615.0)
+    | _inferred(f"{_PROFILES}: descriptors of 8 KiB start later than short ones by their time", dma_buffer_bytes=8192)
+    | _measured(f"{_PROFILES}: 316 and 297 ns", dma_completion_ns=306.0)
+    | _measured(_PROFILES, dma_engine_stagger_ns=290.0, dma_semaphore_write_ns=8.0)
     | _inferred(f"{_V4_GUIDE}: half rate before v4", dma_accumulate_share=0.5)
     | _documented(f"{_V3_GUIDE}; {_DGE}", dge_hardware_ns=600.0)
-    | _measured(f"{_PROFILES}: scalar engine's end to the trigger issued by GpSimd", dge_software_ns=880.0)
-    | _inferred("constant term of weight-bound kernels, 12-19 us", launch_ns=12000.0, teardown_ns=3000.0)
+    | _measured(f"{_PROFILES}: bar of the sync engine", dge_trigger_ns=523.0)
+    | _measured(
+        f"{_PROFILES}: scalar engine's end to the trigger issued by GpSimd, 881 ns less the semaphore",
+        dge_software_ns=854.0,
+    )
+    | _inferred(f"{_LIBRARY} on one core: constant term of about 7 us", launch_ns=4000.0, teardown_ns=3000.0)
+    | _inferred(f"{_LIBRARY} on two cores: constant term of about 30 us", launch_pair_ns=27000.0)
     | _guess(f"{_UNPUBLISHED}; the scalar engine's clock", sync_ghz=1.2)
-    | _guess("v2's start-up is not restated; contained in the measured starts", access_startup_cycles=0)
     | _guess("v2's stride penalty is not restated", strided_limit_bytes=0, strided_factor=1)
 )  # fmt: skip
 
@@ -451,9 +439,9 @@ _V2_ALL: Final = _V2 | _carried(
     "Trainium2",
     "activation_table_load_ns",
     "dma_engine_overhead_ns",
-    "dma_start_hardware_ns",
     "dma_start_load_ns",
     "dma_start_store_ns",
+    "dma_buffer_bytes",
     "dma_completion_ns",
     "dma_engine_stagger_ns",
     "dge_software_ns",
@@ -465,16 +453,15 @@ _V4: Final = (
     | _documented(
         _V4_GUIDE,
         sbuf_bytes=32 << 20,
-        hbm_bytes=144 << 30, hbm_bytes_per_ns=4700.0, cores_per_chip=8,
+        hbm_bytes_per_ns=4700.0, cores_per_chip=8,
         tensor_ghz=2.4, vector_ghz=1.2, scalar_ghz=1.2, gpsimd_ghz=1.2,
-        vector_width=256, vector_width_narrow=512, scalar_width=128, scalar_width_narrow=256,
+        scalar_width=128, scalar_width_narrow=256,
         vector_fast_bytes=(1, 2), scalar_fast_bytes=(1, 2), vector_fast_exponential=4,
-        tensor_tflops_mx=315.0, tensor_tflops_fp32=20.0, psum_bf16=True, double_row=True, mx=True,
-        background_transpose=True, link_bytes_per_ns=2560.0, dma_accumulate_share=1.0, dma_qos_classes=4,
+        psum_bf16=True,
+        link_bytes_per_ns=2560.0, dma_accumulate_share=1.0, dma_qos_classes=4,
     )
     | _inferred("32 MiB over 128 partitions", sbuf_partition_bytes=256 << 10)
-    | _inferred("usable = partition - reserve", sbuf_usable_bytes=(256 - 16) << 10)
-    | _documented(f"{_API}, nc_matmul: 8192 bfloat16 or 4096 float32", moving_fmax=8192)
+    | _guess(_RESERVE, sbuf_usable_bytes=(256 - 16) << 10)
     | _documented(f"{_API}, nc_matmul: dst up to all eight banks", matmul_dst_bytes=16 << 10)
     | _documented("Neuron Explorer, summary page: about 50 % of peak, full rate after about 3 us", power_ramp_ns=3000.0)
     | _documented("Neuron Explorer, summary page", power_ramp_floor=0.5)

@@ -250,19 +250,29 @@ class Predicate:
     name: str = field(default="", kw_only=True)
 
 
+ARRAY_BLOCK: Final = 32
+"""Rows and columns of the smallest part of the Tensor Engine's array (NKI API, nki.isa.nc_matmul, tiling mode)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """Time of one instruction: `interval` until the engine takes the next, `latency` until its result can be read.
 
     Both in cycles of the engine; `latency` counts from the start. A DMA gives `bytes` and fixed nanoseconds instead,
-    and the length of its descriptors.
+    and the length of its descriptors; `spread` tells that all DMA engines take equal parts of it.
+
+    One that uses a part of the array alone names it: `blocks` are bits, one for each `ARRAY_BLOCK` rows and columns,
+    row by row (0: the whole array), and `issue` is how long after it another may start on other blocks, in cycles.
     """
 
     interval: float = 0.0
     latency: float = 0.0
+    issue: float = 0.0
+    blocks: int = 0
     bytes: int = 0
     fixed_ns: float = 0.0
     descriptor_bytes: int = 0
+    spread: bool = False
     source: str
     confidence: str
 

@@ -135,6 +135,19 @@ class Op:
         return tuple(view for view, is_out in zip(self.views, self.variant.outs, strict=True) if is_out)
 
 
+class Arrival(NamedTuple):
+    """What a collective brings to a rank: the `ranks` that exchange data, and how.
+
+    `rounds` is how often all data goes round (a reduction for all ranks: twice), 0 where each rank sends straight to
+    those that want something. `share` is the part of `size` bytes that a rank sends in a round.
+    """
+
+    ranks: tuple[int, ...]
+    rounds: int
+    size: int
+    share: float
+
+
 class Program:
     """A specialised kernel: columns of ops and accesses with their interned tables."""
 
@@ -159,6 +172,7 @@ class Program:
         self.inputs: list[Buffer] = []
         self.outputs: list[NkiTensor] = []
         self.constants: dict[int, Any] = {}
+        self.arrivals: dict[int, Arrival] = {}  # of buffers whose contents other ranks send
         # What the user says about order: (op, the op that it waits for), and (first, end) of ops that keep their order.
         self.user_edges: list[tuple[int, int]] = []
         self.fences: list[tuple[int, int]] = []
@@ -168,12 +182,15 @@ class Program:
         self.core_order: list[int] = [0]
         self.synchronizations: list[tuple[int, int]] = []  # ops of two cores that wait for each other
         self.partners: dict[int, int] = {}
-        # Of a program that `path.executed` laid out: (op, the op whose register it reads), (the first op that waits,
-        # the op that decides whether it runs), and (op, first, end) where buffers `first` to before `end` begin anew.
+        # (op, the op whose register it reads, or whose result it sends to other ranks). Of a program that
+        # `path.executed` laid out also: (the first op that waits, the op that decides whether it runs), (op, first,
+        # end) where buffers `first` to before `end` begin anew, and the first op of each iteration of device loops
+        # whose trip count is data.
         self.is_laid_out = False
         self.flows: list[tuple[int, int]] = []
         self.control: list[tuple[int, int]] = []
         self.renewed: list[tuple[int, int, int]] = []
+        self.begins: list[int] = []
         self.view_columns: tuple[NDArray[np.int64], list[View]] = (np.zeros(0, np.int64), [])  # of `access_columns`
         self.observed = False
         self.diagnostics: tuple[Diagnostic, ...] = ()  # of compiling it, where that was all that was asked for
@@ -410,6 +427,18 @@ class Accesses(NamedTuple):
     view: NDArray[np.int64]
     buffer: NDArray[np.int64]
     is_out: NDArray[np.bool_]
+
+
+def arriving(program: Program) -> dict[int, Arrival]:
+    """Return the ops that bring what a collective sends, with that."""
+    if not program.arrivals:
+        return {}
+    accesses = access_columns(program, indices=False)
+    rows = np.flatnonzero(np.isin(accesses.buffer, list(program.arrivals)) & ~accesses.is_out)
+    return {
+        op: program.arrivals[buffer]
+        for op, buffer in zip(accesses.op[rows].tolist(), accesses.buffer[rows].tolist(), strict=True)
+    }
 
 
 def access_columns(program: Program, *, indices: bool = True) -> Accesses:

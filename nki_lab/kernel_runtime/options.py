@@ -68,6 +68,9 @@ class Options:
     stationary_reuse: bool = True
     """Skip loading a stationary tile that the Tensor Engine holds already. Default: True."""
 
+    array_tiles: bool = True
+    """Let matmuls on parts of the Tensor Engine's array that have nothing in common run side by side. Default: True."""
+
     power_ramp: bool = True
     """Start the Tensor Engine at half its rate after a pause, NeuronCore-v3 and later. Default: True."""
 

@@ -71,6 +71,7 @@ STALLS: Final = (
     Stall("power ramp", "the Tensor Engine's clock to rise", "clock to rise", "tensor"),
     Stall("launch", "the kernel to be launched and ended", "launch", NO_KIND),
     Stall("other core", "the other core", "other core", by_result=True),
+    Stall("loop", "the count and the branch of a loop on the device", "loop", NO_KIND),
 )
 """Reasons to wait; the first is no wait at all.
 
@@ -81,7 +82,7 @@ same bytes. *memory reuse*: bytes of another tensor that is still in use. *user 
 interval*: what a DMA queue needs from one transfer to the next. *bandwidth*: DMA engines shared with other queues, or
 HBM with another core. *port conflict*, *psum bank*: another engine has the memory. *power ramp*: the Tensor Engine's
 clock has yet to rise. *launch*: before and after the kernel. *other core*: what the other core has yet to come to, in
-an exchange or a barrier.
+an exchange or a barrier. *loop*: an engine's sequencer counts, compares and branches at the begin of an iteration.
 """
 
 STALL_OF: Final = MappingProxyType({stall.name: stall for stall in STALLS})

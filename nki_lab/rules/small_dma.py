@@ -65,5 +65,5 @@ def _merged(timed: TimedFacts, cost: VariantCost, size: int) -> VariantCost:
     engines = max(1, cost.engines.bit_count())
     whole = round(1000 * cost.bytes / (engines * arch.dma_bytes_per_ns))
     time = min(cost.interval, max(1, whole))
-    trigger = cost.trigger * size // arch.dma_efficient_bytes
-    return replace(cost, interval=time, latency=time, trigger=trigger, spaced=False)
+    trigger, generation = (part * size // arch.dma_efficient_bytes for part in (cost.trigger, cost.generation))
+    return replace(cost, interval=time, latency=time, trigger=trigger, generation=generation, spaced=False)

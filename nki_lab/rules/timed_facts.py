@@ -106,7 +106,7 @@ class TimedFacts:
         """Return whether a gain in picoseconds is worth words: more than the launch of a kernel takes, and not lost in
         it.
         """
-        launch = self.program.arch.launch_ns * _PICOSECONDS
+        launch = self.program.arch.envelope_ns(self.program.cores) * _PICOSECONDS
         return gain >= max(WORTHWHILE * self.timing.makespan, launch)
 
     def gain(self, gain: int) -> str:

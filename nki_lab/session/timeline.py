@@ -132,7 +132,7 @@ class Timeline:
             },
             stall_ns={name: total / _PICOSECONDS for name, total in sorted(timing.stalls.items())},
             slowed_ns={name: total / _PICOSECONDS for name, total in sorted(timing.slowed.items())},
-            launch_ns=arch.launch_ns if program.options.launch_overhead else 0.0,
+            launch_ns=arch.before_ns(program.cores) if program.options.launch_overhead else 0.0,
             sbuf_peak_bytes_per_partition=int(self.allocation.sbuf_peak),
             psum_peak_bytes_per_partition=int(self.allocation.psum_peak),
             sbuf_occupied_bytes_per_partition=in_sbuf,

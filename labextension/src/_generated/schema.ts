@@ -196,6 +196,13 @@ export const STALLS: Readonly<Record<string, Stall>> = {
     byResult: false,
   },
   'other core': { label: 'the other core', short: 'other core', hue: '', forTile: false, byResult: true },
+  loop: {
+    label: 'the count and the branch of a loop on the device',
+    short: 'loop',
+    hue: 'sync',
+    forTile: false,
+    byResult: false,
+  },
 };
 
 /** What a row does to the one that it waits for. */

@@ -13,7 +13,7 @@ import numpy as np
 from nki_lab.isa.alu import ALU, AluOp, Array, identity_of
 from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E5M2, INT8, INT16, INT32, TF32, UINT8, UINT16, UINT32
 from nki_lab.isa.enums import reduce_cmd as commands
-from nki_lab.isa.ops.cycles import DOC_226, engine_cost, free_size, streaming
+from nki_lab.isa.ops.cycles import DOC_226, engine_cost, free_size
 from nki_lab.isa.ops.elementwise import stage
 from nki_lab.isa.ops.registers import commanded, commands_registers, initial_given, lanes_of, started, summed, write_out
 from nki_lab.isa.ops.shapes import one_dtype, only
@@ -408,6 +408,11 @@ class exponential:
             registers[...] = started(registers, attrs["reduce_cmd"], 0, ins.reduce_init) + summed(dst)
         write_out(registers, out)
 
-    cost = streaming("dst", 1 / 4, source="Trainium3 architecture guide: four times the Scalar Engine's exp")
+    def cost(use: Use) -> Cost:
+        return engine_cost(
+            use,
+            free_size(use, "dst") / use.arch.vector_fast_exponential,
+            source="Trainium3 architecture guide: four times the Scalar Engine's exp",
+        )
 
     beta1 = Unmodelled("Beta 1 has no NeuronCore-v4")

@@ -90,7 +90,8 @@ def copy_cost(arch: Arch, dst: Any, src: Any) -> Cost:
     """Return the bytes moved, and the time in which the busiest DMA engine moves its part at the full rate.
 
     Partitions are dealt to engines by eights; between HBM addresses all engines share the elements. Each contiguous
-    run of a partition is a descriptor, and none takes less than a semaphore write.
+    run of a partition is a descriptor, and none takes less than a semaphore write; after its last one each engine
+    writes a semaphore.
     """
     size = max(dst.dtype.nbytes, src.dtype.nbytes)
     onchip = next((view for view in (dst, src) if view.on_chip), None)
@@ -103,9 +104,9 @@ def copy_cost(arch: Arch, dst: Any, src: Any) -> Cost:
     transfer = rows * row * size / arch.dma_bytes_per_ns
     return Cost(
         bytes=dst.partitions * dst.free_size * size,
-        fixed_ns=max(transfer, smallest),
+        fixed_ns=max(transfer, smallest) + arch.dma_semaphore_write_ns,
         descriptor_bytes=run * size,
-        source="NKI DMA bandwidth guide, sustained rate of an engine; DMA overview, smallest transfers",
+        source="NKI DMA bandwidth guide, sustained rate of an engine; DMA overview, smallest transfers and semaphores",
         confidence="documented" if transfer >= smallest else "inferred",
     )
 
@@ -124,7 +125,7 @@ def route_of(use: Use) -> Route:
     """
     mode = use.attrs.get("dge_mode", _MODES.unknown)
     dynamic = {view.indirect for view in use.types.values() if view is not None} - {None}
-    hardware = use.arch.dge_instances > 0
+    hardware = use.arch.dge_hardware_ns > 0
     if mode is _MODES.swdge or dynamic - {"scalar"} or (dynamic and not hardware):
         return Route("gpsimd", "software", "gpsimd")
     if mode is _MODES.hwdge or dynamic:
@@ -257,6 +258,9 @@ class dma_copy:
 
     beta1 = Beta1(returns="", without="priority engine", extra="mask dst_rmw_op unique_indices")
 
+
+_TRANSPOSE_ROWS: Final = 16
+"""Elements that are written one after the other (Trainium2 architecture guide, DMA transpose)."""
 
 _AXES: Final[Mapping[int, tuple[int, ...]]] = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 """The permutation that dma_transpose does, by the rank of src."""
@@ -451,13 +455,33 @@ class dma_transpose:
     dma_route = route_of
 
     def cost(use: Use) -> Cost:
-        plain = copy_cost(use.arch, use.types["src"], use.types["src"])
-        share = 0.5 if use.space("src") == SBUF else 0.9
-        source = "Trainium2 architecture guide, DMA transpose: 90 % of a copy from HBM, 50 % within SBUF"
-        if use.arch.generation == 2:
-            share, source = 0.5, "not published for NeuronCore-v2: 'low bandwidth'"
-        return replace(
-            plain, fixed_ns=plain.fixed_ns / share, source=source, confidence=trust(use, v2="guess", v3="documented")
+        """Return the time at which the transpose path, or without one a descriptor for each element, does it.
+
+        Blocks of 128 elements of src's last dimension and 16 of its first are written by all engines together; smaller
+        ones take as long (Trainium2 architecture guide, DMA transpose; inferred: as long as a full one).
+        """
+        arch, src = use.arch, use.types["src"]
+        share = arch.dma_transpose_sbuf_share if use.space("src") == SBUF else arch.dma_transpose_hbm_share
+        size, elements = src.dtype.nbytes, src.partitions * src.free_size
+        if not share:
+            return Cost(
+                bytes=elements * size,
+                fixed_ns=-(-elements // arch.dma_engines) * arch.dma_semaphore_write_ns,
+                descriptor_bytes=size,
+                spread=True,
+                source="NKI performance guide: 'much lower' bandwidth than a copy; inferred: a descriptor an element",
+                confidence="inferred",
+            )
+        first, last = src.shape[0], src.shape[-1]
+        padded = -(-last // arch.pmax) * arch.pmax * -(-first // _TRANSPOSE_ROWS) * _TRANSPOSE_ROWS
+        whole = elements // max(first * last, 1) * padded * size
+        return Cost(
+            bytes=elements * size,
+            fixed_ns=whole / (arch.dma_engines * arch.dma_bytes_per_ns * share) + arch.dma_semaphore_write_ns,
+            descriptor_bytes=size * (last if src.innermost_stride == 1 else 1),
+            spread=True,
+            source=arch.fact("dma_transpose_hbm_share").source,
+            confidence=trust(use, v3="documented"),
         )
 
     beta1 = Beta1(
@@ -595,11 +619,10 @@ class dma_compute:
 
     def cost(use: Use) -> Cost:
         parts = [copy_cost(use.arch, use.types["dst"], use.types[name]) for name in _given(use)]
-        share = 0.5 if use.arch.generation < 4 else 1.0
         return replace(
             parts[0],
             bytes=sum(part.bytes for part in parts),
-            fixed_ns=sum(part.fixed_ns for part in parts) / share,
+            fixed_ns=sum(part.fixed_ns for part in parts) / use.arch.dma_accumulate_share,
             source="Trainium3 architecture guide: DMA compute at half a copy's rate before NeuronCore-v4",
             confidence="documented" if use.arch.generation >= 3 else "inferred",
         )

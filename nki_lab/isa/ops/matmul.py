@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from nki_lab.isa.enums import matmul_perf_mode
 from nki_lab.isa.ops.cycles import DOC_226, PROFILES_V3, engine_cost, trust
 from nki_lab.isa.ops.shapes import Test, one_dtype
 from nki_lab.isa.spec import (
+    ARRAY_BLOCK,
     ONCHIP,
     PSUM,
     SBUF,
@@ -75,7 +77,7 @@ def _fp8_kinds(use: Use) -> Fault:
 
 def _result_dtype(use: Use) -> Fault:
     dst = use.dtypes["dst"]
-    allowed = (F32, BF16) if use.arch.generation >= 4 else (F32,)
+    allowed = (F32, BF16) if use.arch.psum_bf16 else (F32,)
     if use.attrs["is_transpose"] or dst in allowed:
         return None
     names = " or ".join(dtype.name for dtype in allowed)
@@ -373,7 +375,8 @@ class nc_matmul:
         )
 
     def cost(use: Use) -> Cost:
-        return _array_cost(use, use.dtypes["moving"], transposes=use.attrs["is_transpose"], **_dims(use))
+        plain = _array_cost(use, use.dtypes["moving"], transposes=use.attrs["is_transpose"], **_dims(use))
+        return on_tile(use, plain, _dims(use)["M"])
 
     beta1 = Beta1(
         result=lambda v: ((_columns(v, "stationary"), _columns(v, "moving")), F32, PSUM),
@@ -394,6 +397,25 @@ def _array_cost(use: Use, dtype: DType | None, *, transposes: bool, M: int, N: i
         if arch.generation > 2:
             source, confidence = f"{PROFILES_V3}: float32 matmuls", trust(use, v3="measured")
     return Cost(interval=cycles, latency=cycles + arch.matmul_latency_cycles, source=source, confidence=confidence)
+
+
+def on_tile(use: Use, cost: Cost, columns: int) -> Cost:
+    """Return the cost of a call whose stationary tile has some columns, with the part of the array that it uses.
+
+    Calls on parts that have no row and column in common run in parallel (NKI API, nki.isa.nc_matmul, tiling mode). No
+    speed-up is published. inferred: the next one starts after the least interval of a call, its columns up to 64.
+    """
+    if not (use.attrs["tile_position"] and use.attrs["tile_size"]):
+        return cost
+    (row, column), (rows, wide) = use.attrs["tile_position"], use.attrs["tile_size"]
+    across = use.arch.gemm_stationary_fmax // ARRAY_BLOCK
+    blocks = sum(
+        1 << down * across + right
+        for down in range(row // ARRAY_BLOCK, -(-(row + rows) // ARRAY_BLOCK))
+        for right in range(column // ARRAY_BLOCK, -(-(column + wide) // ARRAY_BLOCK))
+    )
+    issue = min(cost.interval, use.arch.matmul_min_cycles, columns)
+    return replace(cost, blocks=blocks, issue=issue, confidence="inferred")
 
 
 def _dense(operand: Array) -> Array:

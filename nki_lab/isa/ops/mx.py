@@ -30,7 +30,7 @@ from nki_lab.isa.dtype import (
     DType,
 )
 from nki_lab.isa.ops.cycles import streaming
-from nki_lab.isa.ops.matmul import ACCUMULATE, DEPTH, MULTIPLY_ADDS, multiply_adds
+from nki_lab.isa.ops.matmul import ACCUMULATE, DEPTH, MULTIPLY_ADDS, multiply_adds, on_tile
 from nki_lab.isa.ops.shapes import by_partition, partitions_of
 from nki_lab.isa.spec import (
     PSUM,
@@ -341,12 +341,13 @@ class nc_matmul_mx:
 
     def cost(use: Use) -> Cost:
         cycles = max(min(use.arch.matmul_min_cycles, use.dims["M"]), use.dims["N"])
-        return Cost(
+        plain = Cost(
             interval=float(cycles),
             latency=cycles + use.arch.matmul_latency_cycles,
             source=_GUIDE,
             confidence="documented",
         )
+        return on_tile(use, plain, use.dims["M"])
 
     work_unit = MULTIPLY_ADDS
     work = multiply_adds

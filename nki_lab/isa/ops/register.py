@@ -41,9 +41,6 @@ _DTYPES: Final = (INT32, UINT32, INT16, UINT16, INT8, UINT8, F32)
 _SEE: Final = "NKI API, nki.isa.{}; NKI language guide, Dynamic Control Flow"
 _BETA1: Final = Unmodelled("Beta 1 has no registers")
 
-_BARS: Final = "published profiles: bars of sequencer instructions, whose role is inferred"
-_NANOSECONDS: Final = 36  # _BARS
-
 
 def value_of(values: Mapping[int, int | float], source: Register | int) -> int | float:
     """Return the number in a register, or the constant itself; NKI301 where nothing has been written to it.
@@ -78,8 +75,11 @@ def integer_of(values: Mapping[int, int | float], source: Register | int, what: 
 
 def _cost(use: Use) -> Cost:
     """Return the same time for all; guess for tensors: as long as other register instructions, wherever they are."""
-    cycles = _NANOSECONDS * use.arch.ghz("sync")
-    return Cost(interval=cycles, latency=cycles, source=_BARS, confidence="guess" if use.types else "inferred")
+    fact = use.arch.fact("sequencer_ns")
+    cycles = fact.value * use.arch.ghz("sync")
+    return Cost(
+        interval=cycles, latency=cycles, source=fact.source, confidence="guess" if use.types else fact.confidence
+    )
 
 
 def _fits(use: Use) -> Fault:

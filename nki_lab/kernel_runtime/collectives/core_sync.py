@@ -264,6 +264,7 @@ class _Synchronizer:
         program.core_starts = (np.cumsum(counts) - counts).tolist()
         program.op_names = {int(place[op]): name for op, name in program.op_names.items()}
         program.user_edges = [(int(place[op]), int(place[other])) for op, other in program.user_edges]
+        program.flows = [(int(place[op]), int(place[other])) for op, other in program.flows]
         program.synchronizations = [(int(place[a]), int(place[b])) for a, b in self.pairs]
         pairs = [(int(place[a]), int(place[b])) for a, b in self.exchanged]
         program.partners = dict(pairs) | {b: a for a, b in pairs}

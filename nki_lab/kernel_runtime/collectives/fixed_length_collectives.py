@@ -1,8 +1,7 @@
 """`nki.collectives`: data between the ranks of a launch.
 
 In a run of one rank its groups hold that rank alone, and a collective is a copy. `nki_lab.run_ranks` runs several; what
-arrives from the others is then copied into dst by DMA. Links between chips are not timed: a collective takes as long
-as that copy (NKI242).
+arrives from the others is then copied into dst by DMA, as late as hops and links let it (NKI242).
 """
 
 from __future__ import annotations
@@ -47,6 +46,7 @@ def all_reduce(
         priority,
         name,
         each(lambda part, _: join(part)),
+        rounds=2,
     )
 
 
@@ -111,7 +111,7 @@ def all_to_all(
     def exchanged(part: Sequence[Array], place: int) -> Array:
         return np.concatenate([np.split(item, len(group), collective_dim)[place] for item in part], collective_dim)
 
-    run(what, pairs_of(what, srcs, dsts, unchanged, on_chip=False), group, priority, name, each(exchanged))
+    run(what, pairs_of(what, srcs, dsts, unchanged, on_chip=False), group, priority, name, each(exchanged), rounds=0)
 
 
 def collective_permute(
@@ -137,7 +137,11 @@ def collective_permute(
     source = next((source for source, target in links if target == mine), None)
     group = tuple(sorted({rank for link in links for rank in link}))
     if mine in group:
-        run(what, pairs, group, priority, name, lambda given, _: None if source is None else given[group.index(source)])
+
+        def received(given: list[list[Array]], _: int) -> list[Array] | None:
+            return None if source is None else given[group.index(source)]
+
+        run(what, pairs, group, priority, name, received, rounds=0)
 
 
 def collective_permute_implicit(
@@ -157,6 +161,7 @@ def collective_permute_implicit(
         priority,
         name,
         lambda given, place: given[place - 1],
+        rounds=0,
     )
 
 
@@ -181,7 +186,7 @@ def collective_permute_implicit_reduce(
         theirs = given[place - 1]
         return [join(pair) for pair in zip(theirs[:half], theirs[half:], strict=True)]
 
-    run(what, [*first, *((src, None) for src, _ in second)], group, priority, name, combine)
+    run(what, [*first, *((src, None) for src, _ in second)], group, priority, name, combine, rounds=0)
 
 
 def collective_permute_implicit_current_processing_rank_id(

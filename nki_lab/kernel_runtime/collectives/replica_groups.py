@@ -11,6 +11,7 @@ from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.isa.alu import alu_of
 from nki_lab.kernel_runtime.collectives.rank_group import Group, Rank, RankGroup
 from nki_lab.kernel_runtime.collectives.rank_group import local as ranks
+from nki_lab.kernel_runtime.ir import Arrival, access_columns
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.issue.context import current
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
@@ -234,15 +235,20 @@ def run(
     priority: object,
     name: str | None,
     combine: Combine,
+    *,
+    rounds: int = 1,
 ) -> None:
-    """Hand the sources to the group, and copy what arrives; `pairs` are (source, destination or None)."""
+    """Hand the sources to the group, and copy what arrives; `pairs` are (source, destination or None).
+
+    `rounds` is how often all data goes round the group, 0: each rank sends straight to those that want something.
+    """
     builder = current(f"nki.collectives.{what}")
     check_priority(what, builder, priority)
     builder.advise(
         "NKI242",
-        f"{what} is timed as the copy of what arrives",
-        limit="links between chips, and waits for other ranks, are not modelled",
-        remedy="add what the collective takes on your system to the estimate",
+        f"{what} is timed by its hops and the rate of its links",
+        limit="waits for other ranks, and traffic that shares the links, are not modelled",
+        remedy="add how much later than this rank the others come on your system",
     )
     sources, into = [src for src, _ in pairs], [dst for _, dst in pairs if dst is not None]
     found: Tensors | None
@@ -253,8 +259,29 @@ def run(
     else:
         results = combine(*exchanged(what, builder, group, sources))
         found = None if results is None else [arrived(builder, *pair) for pair in zip(into, results, strict=True)]
+    alone = len(group) == 1
+    sent = [] if alone else _writers(builder, sources)
+    size = sum(_bytes(tensor) for tensor in max(sources, into, key=lambda side: sum(map(_bytes, side))))
+    arrival = Arrival(group, rounds, size, (len(group) - 1) / len(group) if rounds else 1.0)
     for number, (dst, src) in enumerate(zip(into, found or (), strict=found is not None)):
-        _copy(builder, dst, src, name if number == 0 else None)
+        if not alone:
+            builder.program.arrivals[src._buffer.id] = arrival
+        first = len(builder.program)
+        _copy(builder, dst, src, sources[number], name if number == 0 else None)
+        builder.program.flows += [(op, other) for op in range(first, len(builder.program)) for other in sent]
+
+
+def _bytes(tensor: NkiTensor) -> int:
+    return int(np.prod(tensor._shape, dtype=np.int64)) * tensor._dtype.nbytes
+
+
+def _writers(builder: Builder, tensors: Tensors) -> list[int]:
+    """Return the ops on this core that have written to tensors."""
+    program = builder.program
+    accesses = access_columns(program, indices=False)
+    mine = accesses.is_out & np.isin(accesses.buffer, [tensor._buffer.id for tensor in tensors])
+    ops: list[int] = np.unique(accesses.op[mine & (accesses.op >= program.core_starts[-1])]).tolist()
+    return ops
 
 
 def check_priority(what: str, builder: Builder, priority: object) -> None:
@@ -306,12 +333,12 @@ def arrived(builder: Builder, like: NkiTensor, values: Array | None) -> NkiTenso
     return tensor
 
 
-def _copy(builder: Builder, dst: NkiTensor, src: NkiTensor, name: str | None) -> None:
-    """dst = src; two cores that share both wait for each other around it, and the first one copies."""
-    both = {dst._buffer.space, src._buffer.space} == {MemoryRegion.shared_hbm}
+def _copy(builder: Builder, dst: NkiTensor, src: NkiTensor, sent: NkiTensor, name: str | None) -> None:
+    """dst = src; two cores that share dst and what is `sent` wait for each other around it, and the first copies."""
+    both = {dst._buffer.space, sent._buffer.space} == {MemoryRegion.shared_hbm}
     shared = both and len(builder.grid) == 1 and builder.grid[0] == 2
     if shared:
-        instruction_function("core_barrier")(src, (0, 1))
+        instruction_function("core_barrier")(sent, (0, 1))
     if not shared or builder.program_ids[0] == 0:
         instruction_function("dma_copy")(dst, src, name=name)
     if shared:

@@ -23,8 +23,9 @@ def executed(program: Program, path: Path) -> Program:
 
     Views that a register moves lie at its value, as far as that is known, and `register_store` stores that value.
     Variants, sites, buffers, constants, inputs and outputs are those of `program`; views and iterations are more.
-    `Program.flows` tells which ops wait for a register, `control` which intervals wait for what decides them, and
-    `renewed` where tensors of a body begin again. NKI011 where there are more rows than `max_instructions`.
+    `Program.flows` tells which ops wait for a register, `control` which intervals wait for what decides them, `begins`
+    where iterations of loops that data decides begin, and `renewed` where tensors of a body begin again. NKI011 where
+    there are more rows than `max_instructions`.
     """
     if not program.registers or program.is_laid_out:
         return program
@@ -50,6 +51,7 @@ class _Layout(Follower[int, dict[int, int]]):
         self._flows: list[tuple[int, int]] = []
         self._control: list[tuple[int, int]] = []
         self._renewed: list[tuple[int, int, int]] = []
+        self._begins: list[int] = []
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 
@@ -73,6 +75,8 @@ class _Layout(Follower[int, dict[int, int]]):
 
     def begin(self, region: Region, done: int) -> dict[int, int]:
         around = self._here
+        if region.kind == "while" or Register in map(type, (region.lower, region.upper)):
+            self._begins.append(self._rows)  # guess: the compiler unrolls loops between constants
         value = self.values[region.register]
         number = len(self._iterations)
         value = done if value is None or region.kind == "while" else value
@@ -152,6 +156,7 @@ class _Layout(Follower[int, dict[int, int]]):
         new.flows = _before(count, self._flows)
         new.control = _before(count, self._control)
         new.renewed = _before(count, self._renewed)
+        new.begins = [row for row in self._begins if row < count]
         self._carry_order(new, rows)
         return new
 

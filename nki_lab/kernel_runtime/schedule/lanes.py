@@ -13,7 +13,7 @@ gives each half of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import Route
 from nki_lab.kernel_runtime.footprint import Column
-from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.ir import Program, arriving
 from nki_lab.kernel_runtime.vocabulary import ENGINES
 
 
@@ -38,6 +38,10 @@ class Lane:
     core: int = 0
     queue: int = -1
     trigger: str = ""
+
+
+_ARRIVALS: Final = Route("collective", "hardware", "sync")
+"""The route of what other ranks send."""
 
 
 def lanes_of(program: Program) -> tuple[tuple[Lane, ...], NDArray[np.uint16]]:
@@ -60,6 +64,10 @@ def lanes_of(program: Program) -> tuple[tuple[Lane, ...], NDArray[np.uint16]]:
                 names.append(variant.engine)
             group_of[variant.id] = names.index(variant.engine)
     group = group_of[program.variant_column()]
+    arrivals = list(arriving(program))
+    if arrivals:
+        routes.append(_ARRIVALS)
+        group[arrivals] = -len(routes)
     queues = _queues(program.arch, routes)
     lanes: list[Lane] = []
     lane = np.zeros(len(group), np.int64)
@@ -108,6 +116,8 @@ def _queues(arch: Arch, routes: list[Route]) -> list[range]:
     members = {"load": range(loads), "store": range(loads, shared)}
     alone = (*(f"priority {level}" for level in range(levels)), *triggers)
     members |= {name: range(number, number + 1) for number, name in enumerate(alone, shared)}
+    # Cores of their own conduct collectives; their queue is none of the numbered ones.
+    members |= {_ARRIVALS.queues: range(arch.dma_queues_per_engine, arch.dma_queues_per_engine + 1)}
     kinds = {route.descriptors for route in routes if route.queues in ("load", "store")}
     found = []
     for route in routes:

@@ -26,7 +26,7 @@ def cadence(arch: Arch, cost: VariantCost) -> int:
     if not cost.engines:
         return 0
     spacing = picoseconds(arch.dma_issue_interval_ns) if cost.spaced else 0
-    return max(cost.trigger, spacing, cost.interval + picoseconds(arch.dma_engine_overhead_ns))
+    return max(cost.generation, spacing, cost.interval + picoseconds(arch.dma_engine_overhead_ns))
 
 
 @cache

@@ -42,18 +42,18 @@ class PowerRamp:
         self.idle_since = 0
 
     def stretched(self, start: int, work: int) -> int:
-        """Return how long `work` takes from `start` on. Starts never go back."""
-        span = self.span
-        warmth = max(0, self.warmth - (start - self.idle_since))
+        """Return how long `work` takes from `start` on. Starts never go back; work may begin beside the one before."""
+        span, begun = self.span, max(start, self.idle_since)
+        warmth = max(0, self.warmth - (begun - self.idle_since))
         if self.hot and 2 * warmth < span:
             self.hot, warmth = False, 0
         if self.hot:
             duration = work
         else:
             duration = work * (self._WHOLE * span) // (self.floor * span + (self._WHOLE - self.floor) * warmth)
-        self.warmth = min(span, warmth + duration)
+        self.idle_since = max(begun, start + duration)
+        self.warmth = min(span, warmth + self.idle_since - begun)
         self.hot = self.hot or self.warmth == span
-        self.idle_since = start + duration
         return duration
 
 

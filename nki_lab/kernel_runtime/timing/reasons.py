@@ -25,6 +25,7 @@ PORT: Final = _NUMBER["port conflict"]
 BANK: Final = _NUMBER["psum bank"]
 RAMP: Final = _NUMBER["power ramp"]
 LAUNCH: Final = _NUMBER["launch"]
+LOOP: Final = _NUMBER["loop"]
 
 OF_EDGE: Final = tuple(_NUMBER.get(edge.stall, NONE) for edge in DEPENDENCES)
 """The reason of an edge by its kind; a flow edge's (kind 0) is the data of the lane it comes from."""
@@ -37,11 +38,12 @@ _FACT: Final = {
     TABLE: "activation_table_load_ns",
     STATIONARY: "load_stationary_ns",
     TRIGGER: "dge_hardware_ns",
-    DMA_START: "dma_start_hardware_ns",
+    DMA_START: "dma_start_load_ns",
     QUEUE: "dma_issue_interval_ns",
     BANDWIDTH: "dma_bytes_per_ns",
     RAMP: "power_ramp_floor",
     LAUNCH: "launch_ns",
+    LOOP: "loop_overhead_ns",
 }
 
 

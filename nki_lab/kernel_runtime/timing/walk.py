@@ -20,12 +20,15 @@ from nki_lab.kernel_runtime.ir import Program, access_columns
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
 from nki_lab.kernel_runtime.timing.account import Timing, timing_of
+from nki_lab.kernel_runtime.timing.collectives import delays
 from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of, picoseconds
 from nki_lab.kernel_runtime.timing.dma import NEVER, DmaEngines, Queue, Streams, Transfer, Trigger, Waiting, hbm_limit
 from nki_lab.kernel_runtime.timing.locks import Locks, PowerRamp, reused_tiles
+from nki_lab.kernel_runtime.timing.loops import loop_times
 from nki_lab.kernel_runtime.timing.path import Columns
 from nki_lab.kernel_runtime.timing.reasons import (
     BANDWIDTH,
+    LOOP,
     NONE,
     OF_EDGE,
     QUEUE,
@@ -36,6 +39,7 @@ from nki_lab.kernel_runtime.timing.reasons import (
     TRIGGER,
     data_from,
 )
+from nki_lab.kernel_runtime.timing.tiles import ArrayTiles
 
 # Kinds of events. At one time triggers come before instructions, and these before data.
 _ASK: Final = 0
@@ -81,6 +85,8 @@ class _LaneState:
     table: str | None = None
     ramp: PowerRamp | None = None
     reused: list[bool] | None = None
+    tiles: ArrayTiles | None = None
+    loops: list[int] | None = None  # picoseconds of each op's sequencer before it, for loops
     queue: Queue | None = None
     cursor: int = 0
     avail: int = 0
@@ -108,7 +114,7 @@ class _Walk:
         arch = program.arch
         self.costs = costs
         self.columns = Columns(len(program))
-        self.launch = picoseconds(arch.launch_ns) if options.launch_overhead else 0
+        self.launch = picoseconds(arch.before_ns(program.cores)) if options.launch_overhead else 0
         self.teardown = picoseconds(arch.teardown_ns) if options.launch_overhead else 0
         self._hop = picoseconds(arch.semaphore_ns)
         self._table_load = picoseconds(arch.activation_table_load_ns) if options.table_loads else 0
@@ -127,6 +133,7 @@ class _Walk:
         self._dma = DmaEngines(options.bandwidth_sharing, hbm_limit(arch, program.cores))
         self._engines_of_core = arch.dma_engines
         self._sharing = options.bandwidth_sharing
+        self._delays = delays(program, costs)
         self._streams = Streams(program, options.bandwidth_sharing)
         self._triggers: dict[tuple[str, int], Trigger] = {}
         locks = [Locks(program, schedule, self.costs, options, allocation, core) for core in range(program.cores)]
@@ -149,9 +156,14 @@ class _Walk:
         for state, lane in zip(self._lanes, schedule.lanes, strict=True):
             if lane.kind == "dma":
                 state.queue = Queue(arch, self.launch)
-            elif lane.name == "tensor":
+                continue
+            if program.begins:
+                state.loops = loop_times(program, lane.core, schedule.order[state.index])
+            if lane.name == "tensor":
                 if options.power_ramp and arch.power_ramp_ns:
                     state.ramp = PowerRamp(arch)
+                if options.array_tiles and any(cost.blocks for cost in self.costs):
+                    state.tiles = ArrayTiles()
                 if options.stationary_reuse:
                     accesses = accesses or access_columns(program)
                     state.reused = reused_tiles(program, self.costs, accesses, schedule.order[state.index])
@@ -249,22 +261,28 @@ class _Walk:
     def _earliest(self, lane: _LaneState, op: int, cost: VariantCost) -> int:
         """When the head can start, locks apart; with why."""
         free, avail = lane.free, lane.avail
-        lane.setup = 0
+        if lane.tiles is not None:
+            free = lane.tiles.free(cost.blocks, free)
+        setup = 0
         if avail > free:
             time, lane.critical_pred = avail, lane.cause
             lane.stall = self._reason(lane) if self.columns.ready[lane.cause] > free else SEMAPHORE
         else:
             time, lane.critical_pred, lane.stall = free, lane.last, NONE
+        if lane.loops is not None and free + lane.loops[lane.place] > time:
+            # The sequencer counts and branches after the op before, beside the wait for what this one needs.
+            setup, lane.setup_reason = free + lane.loops[lane.place] - time, LOOP
         if cost.table is not None and cost.table != lane.table and self._table_load:
             lane.table = cost.table
-            lane.setup, lane.setup_reason = self._table_load, TABLE
+            setup, lane.setup_reason = setup + self._table_load, TABLE
         elif cost.stationary >= 0 and not (lane.reused is not None and lane.reused[lane.place]):
             # The load runs beside the matmul before, from when its tile is there.
             exposed = max(avail, self.launch) + self._tile_load - time
-            if exposed > 0:
-                lane.setup, lane.setup_reason = exposed, STATIONARY
+            if exposed > setup:
+                setup, lane.setup_reason = exposed, STATIONARY
                 lane.critical_pred, lane.stall = lane.cause, self._reason(lane)
-        return time + lane.setup
+        lane.setup = setup
+        return time + setup
 
     def _try_start(self, lane: _LaneState, time: int) -> None:
         op = lane.order[lane.place]
@@ -294,8 +312,21 @@ class _Walk:
             columns.setup_reason[op] = lane.setup_reason
         lane.free = time + duration
         lane.last = op
+        if lane.tiles is not None:
+            self._share_array(lane, lane.tiles, op, cost)
         self._visible(op, time + duration + cost.latency - cost.interval)
         self._next(lane)
+
+    def _share_array(self, lane: _LaneState, tiles: ArrayTiles, op: int, cost: VariantCost) -> None:
+        """The next op may start beside one that uses a part of the array."""
+        columns = self.columns
+        start, duration = columns.start[op], columns.duration[op]
+        tiles.cut(columns, start - lane.setup)
+        tiles.take(op, cost.blocks, start, start + duration)
+        columns.duration[op] = tiles.until - start
+        columns.busy[op] += tiles.until - start - duration
+        if cost.blocks:
+            lane.free = start + cost.issue * duration // max(cost.interval, 1)
 
     def _visible(self, op: int, time: int) -> None:
         self.columns.ready[op] = time
@@ -311,12 +342,13 @@ class _Walk:
         assert queue is not None  # only queues ask
         op = lane.order[lane.place]
         cost = self.costs[self._variant[op]]
-        served, cause, waited = self._trigger(cost, lane).serve(time, lane.avail, lane.cause, cost.trigger)
+        served, cause, waited = self._trigger(cost, lane).serve(time, lane.avail, lane.cause, cost.generation)
         self.columns.served[op] = served
         reason = TRIGGER if waited else self._reason(lane)
         streams = self._streams.of(op, lane.index, lane.core)
-        queue.waiting.append(Waiting(op, streams, served + cost.start_latency, cost.start_latency, cause, reason))
-        lane.asked = served + cost.trigger
+        latency = cost.start_latency + self._delays.get(op, 0)
+        queue.waiting.append(Waiting(op, streams, served + latency, latency, cause, reason))
+        lane.asked = served + cost.generation
         if not queue.busy and len(queue.waiting) == 1:
             heappush(self._heap, (queue.start_of_next(), _DATA, op, lane.index))
         self._next(lane)
@@ -362,7 +394,8 @@ class _Walk:
         queue = lane.queue
         assert queue is not None  # only queues transfer
         columns.duration[op] = time - columns.start[op]
-        columns.busy[op] = self.costs[self._variant[op]].interval
+        cost = self.costs[self._variant[op]]
+        columns.busy[op] = cost.interval
         columns.throttle_reason[op] = BANDWIDTH
         queue.busy = False
         queue.ended = time
@@ -371,4 +404,4 @@ class _Walk:
             heappush(self._heap, (time, _DATA, waiting, number))
         if queue.waiting:
             heappush(self._heap, (queue.start_of_next(), _DATA, queue.waiting[0].op, lane.index))
-        self._visible(op, time + self._completion)
+        self._visible(op, time + cost.stagger + self._completion)

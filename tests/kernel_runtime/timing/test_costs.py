@@ -95,7 +95,7 @@ V2_LAWS = [
     (total(512, BF16, nl.minimum), 512), (fill(512), 512), (fill(512, BF16), 256), (fill(512, BF16, 1.0), 512),
     (fill(10), 64), (inverse(512), 1024), (inverse(4), 64), (count(512), 662), (count(1), 151), (function(512), 512),
     (function(1), 64), (function(512, summed=True), 576), (function(2048, BF16), 2048), (product(128, 512, BF16), 512),
-    (product(128, 512), 2048), (product(128, 16, BF16), 64), (product(16, 16, BF16), 16), (product(128, 1, BF16), 64),
+    (product(128, 512), 4 * (512 + 57)), (product(128, 16, BF16), 64), (product(16, 16, BF16), 16), (product(128, 1, BF16), 64),
     (product(64, 100, F16), 100), (turned(128, 128, BF16), 128), (turned(32, 128, BF16), 64),
     (turned(128, 20, BF16), 128), (turned(32, 32, BF16, nl.sbuf), 64),
 ]  # fmt: skip
@@ -175,7 +175,8 @@ def test_a_dma_moves_its_bytes_at_the_sustained_rate(target: str, columns: int, 
     size = columns * dtype.itemsize
     assert declared.bytes == 128 * size
     arch = arch_of(target)
-    assert declared.fixed_ns == pytest.approx(8 * max(size / arch.dma_bytes_per_ns, arch.dma_semaphore_write_ns))
+    least = arch.dma_semaphore_write_ns  # once more when all is written
+    assert declared.fixed_ns == pytest.approx(8 * max(size / arch.dma_bytes_per_ns, least) + least)
     assert declared.descriptor_bytes == size
 
 
@@ -187,7 +188,7 @@ def test_a_dma_is_as_slow_as_its_fullest_engine(rows: int, start: int, busiest: 
         whole = nl.ndarray((128, 512), F32, buffer=nl.sbuf)
         nisa.dma_copy(whole[start : start + rows], nl.ndarray((rows, 512), F32, buffer=nl.private_hbm))
 
-    assert cost(call, "trn2")[0].fixed_ns == pytest.approx(busiest * 2048 / 23)
+    assert cost(call, "trn2")[0].fixed_ns == pytest.approx(busiest * 2048 / 23 + 8)
 
 
 def test_every_declared_cost_is_a_value_or_says_why_not() -> None:

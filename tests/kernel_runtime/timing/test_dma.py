@@ -135,21 +135,45 @@ def test_without_sharing_every_queue_has_all_engines() -> None:
 @pytest.mark.parametrize(
     ("mode", "target", "first"),
     [
-        ({}, "trn2", 1000), ({}, "trn1", 750),
+        ({}, "trn2", 750), ({}, "trn1", 750),
         ({"dge_mode": nisa.dge_mode.none}, "trn2", 750),
-        ({"dge_mode": nisa.dge_mode.hwdge, "engine": nisa.engine.scalar}, "trn2", 1000),
-        ({"dge_mode": nisa.dge_mode.swdge}, "trn2", 880 + 750),
+        ({"dge_mode": nisa.dge_mode.hwdge, "engine": nisa.engine.scalar}, "trn2", 750),
+        ({"dge_mode": nisa.dge_mode.swdge}, "trn2", 854 + 750),
     ],
 )  # fmt: skip
-def test_first_data_comes_a_start_latency_after_the_trigger(mode: dict[str, Any], target: str, first: int) -> None:
-    found = walked(1, 1, 512, target, **mode)
-    assert found.timing.start[0] == first * 1000
-    assert found.timing.setup[0] == first * 1000
+@pytest.mark.parametrize("columns", [16, 512])
+def test_first_data_comes_a_start_latency_after_the_trigger(
+    columns: int, mode: dict[str, Any], target: str, first: int
+) -> None:
+    found = walked(1, 1, columns, target, **mode)
+    row = 4 * columns / 27.2  # the first descriptor is read whole, at the engine's peak rate
+    assert found.timing.start[0] == round((first + row) * 1000)
+    assert found.timing.setup[0] == found.timing.start[0]
+
+
+def test_a_transfer_of_more_engines_ends_later_and_takes_as_long() -> None:
+    def kernel(rows: int) -> Any:
+        def body(x: Any) -> None:
+            tile = nl.ndarray((128, 512), nl.float32, buffer=nl.sbuf)
+            nisa.dma_copy(tile[0:rows], x[0:rows])
+            nisa.activation(tile[0:rows], nl.relu, tile[0:rows])
+
+        return body
+
+    waits = []
+    for rows in (8, 64, 128):
+        found = timed(kernel(rows), (128, 512))
+        load, use = found.rows("dma_copy")[0], found.rows("activation")[0]
+        waits.append(int(found.timing.start[use] - found.timing.setup[use] - found.timing.start[load]))
+    stagger = round(found.program.arch.dma_engine_stagger_ns * 1000)
+    assert waits[1] - waits[0] == pytest.approx(stagger * 7 / 15, abs=2)
+    assert waits[2] - waits[0] == stagger
 
 
 def test_descriptors_of_software_take_longer_than_those_of_hardware() -> None:
     software = walked(4, 40, 128, dge_mode=nisa.dge_mode.swdge)
-    assert steady(software) == pytest.approx(software.program.arch.dge_software_ns, rel=0.01)
+    arch = software.program.arch
+    assert steady(software) == pytest.approx(arch.dge_software_ns + arch.sequencer_ns, rel=0.01)
     assert software.stall(20) == "dma trigger"
 
 
@@ -193,8 +217,8 @@ def test_scattered_elements_take_a_descriptor_each() -> None:
         return body
 
     dense, strided = (timed(kernel(step), (128, 512)) for step in (1, 2))
-    assert dense.timing.duration[0] == round(8 * 1024 / 23 * 1000)
-    assert strided.timing.duration[0] == 8 * 256 * 8 * 1000  # eight rows, 8 ns for each element
+    assert dense.timing.duration[0] == round((8 * 1024 / 23 + 8) * 1000)
+    assert strided.timing.duration[0] == (8 * 256 + 1) * 8 * 1000  # eight rows, 8 ns for each element and the end
 
 
 def test_a_copy_within_hbm_uses_all_engines() -> None:
@@ -202,7 +226,7 @@ def test_a_copy_within_hbm_uses_all_engines() -> None:
         nisa.dma_copy(nl.ndarray((1024, 1024), nl.float32, buffer=nl.private_hbm), x)
 
     found = timed(kernel, (1024, 1024))
-    assert found.timing.duration[0] / 1000 == pytest.approx((4 << 20) / (16 * 23), rel=1e-4)
+    assert found.timing.duration[0] / 1000 == pytest.approx((4 << 20) / (16 * 23) + 8, rel=1e-4)
     assert found.timing.bytes[0] == 4 << 20
 
 
