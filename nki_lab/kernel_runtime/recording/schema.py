@@ -19,11 +19,12 @@ from nki_lab.kernel_runtime.vocabulary import (
     EDGE_KINDS,
     INDIRECTIONS,
     LANE_KINDS,
+    ORIGINS,
     ROLES,
     SPACES,
 )
 
-VERSION: Final = (1, 2)
+VERSION: Final = (1, 3)
 """Major and minor number of this layout. A reader takes its own major number with any minor one: a higher minor number
 only adds tables, columns with a default, and choices, or changes indices that a reader computes where they are
 missing."""
@@ -130,6 +131,14 @@ _ROWS = _t(
     _c("setup_stall", "u1", "What the end of the wait went to: a preparation of its own.", to="stalls", default=0),
     _c("held", "u1", "What made it take longer than its own work.", to="stalls", default=0),
     _c("confidence", "u1", "How sure its cost is.", choices=CONFIDENCES, default=len(CONFIDENCES) - 1),
+    _c("origin", "u1", "What the compiler model did with it.", choices=ORIGINS, default=0, since=3),
+    _c(
+        "stands_for",
+        "<u4",
+        "How many rows of the program its execution stands for; 0 of a row that is left out or inserted.",
+        default=1,
+        since=3,
+    ),
 )
 
 _RECORDED = (
