@@ -25,7 +25,9 @@ SOURCE, MOVED, LEFT_OUT, INSERTED = range(len(ORIGINS))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedRows:
-    """Where each executed row is recorded, `home`, and which executed row each recorded one takes its time from, `of`.
+    """The relation of executed and recorded rows.
+
+    Executed row i is recorded as `home[i]`; recorded row r takes its time from executed row `of[r]`.
 
     `executes` is true where these are the same instruction. `origin` and `stands_for` are the recording's columns.
     """

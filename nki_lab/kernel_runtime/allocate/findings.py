@@ -29,9 +29,9 @@ def capacity(
     """NKI315 where no arrangement has room, NKI318 where the compiler makes some; NKI316 where none was found, or only
     in bytes thought to be reserved.
 
-    The compiler of Beta 1 moves tensors to the next memory and back. Source: memory hierarchy overview; AWS's own kernels
-    of that dialect are over capacity, also some that choose addresses. inferred: that of the current dialect refuses, as
-    none of its kernels is.
+    The compiler of Beta 1 moves tensors to the next memory and back. Source: memory hierarchy overview; AWS's own
+    kernels of that dialect are over capacity, also some that choose addresses. inferred: that of the current dialect
+    refuses, as none of its kernels is.
     """
     memory = AddressSpace.of(space, program.arch)
     least = need.least

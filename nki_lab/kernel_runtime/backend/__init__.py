@@ -1,4 +1,4 @@
-"""What the device compiler makes of a program before it runs: a model in steps, each with its evidence.
+"""Model the device compiler: the steps that change a program before it runs, each with its evidence.
 
 `compiled(program, steps)` returns rows that the chip executes instead of those of the program. It works on a copy:
 values, replay and blame are those of the program, and `Compiled` says what became of each of its rows. Steps apply
@@ -17,7 +17,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.backend.engines import choose_engines
 from nki_lab.kernel_runtime.backend.listing import DEAD, Listing
-from nki_lab.kernel_runtime.backend.memory import MEMORY_NOTES, make_room
+from nki_lab.kernel_runtime.backend.memory import MEMORY_NOTES, fit_memory
 from nki_lab.kernel_runtime.backend.repeats import merge_repeats
 from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program
@@ -40,7 +40,7 @@ STEPS: Final[Mapping[str, Step]] = MappingProxyType(
     {
         "engines": Step(run=choose_engines, dialects=("beta1",), straight=False),
         "repeats": Step(run=merge_repeats, dialects=("beta1",)),
-        "spills": Step(run=make_room, dialects=("beta1",)),
+        "spills": Step(run=fit_memory, dialects=("beta1",)),
     }
 )
 """The steps by name, in their order."""

@@ -1,4 +1,4 @@
-"""What does not fit into SBUF: tiles that are loaded again where they are read, and tiles that wait in HBM.
+"""Spills and loads that are repeated because SBUF is full: tiles that are loaded where they are read, or wait in HBM.
 
 The published counters of NKIBench (Beta 1 on trn1) show both. `matmul` keeps 160 KiB of weights a partition, which
 with its other tiles is more than there is: the 9,059,762,176 bytes that it reads are its weights again for each of 32
@@ -33,7 +33,7 @@ MEMORY_NOTES: Final = (_AGAIN, _SAVED, _FETCHED)
 """The notes about what did not fit."""
 
 
-def make_room(listing: Listing) -> None:
+def fit_memory(listing: Listing) -> None:
     """Load again and spill until the tiles in use fit."""
     memory = _Memory(listing)
     if memory.fits():
@@ -307,12 +307,9 @@ class _Spill:
             while until < len(accesses) and accesses[until][1] == row:
                 until += 1
             mine = dict.fromkeys(tile for _, _, tile in accesses[at:until])
-            for tile in mine:
-                if tile not in self.resident:
-                    self.bytes += size[tile]
-                    self.resident.add(tile)
-                    if tile in self.saved or (tile in self.loads and row > self.loads[tile]):
-                        self._restore(tile, row)
+            entering = [tile for tile in mine if tile not in self.resident]
+            self.resident.update(entering)
+            self.bytes += sum(size[tile] for tile in entering)
             room = memory.capacity - self.fixed[row]
             aside: list[tuple[int, int, int]] = []
             while self.bytes > room and heap:
@@ -328,6 +325,9 @@ class _Spill:
                 self.bytes -= size[tile]
             for entry in aside:
                 heappush(heap, entry)
+            for tile in entering:
+                if tile in self.saved or (tile in self.loads and row > self.loads[tile]):
+                    self._restore(tile, row)
             for access, _, tile in accesses[at:until]:
                 if tile in self.now:
                     listing.view[access] = listing.placed_in(int(listing.view[access]), self.now[tile])

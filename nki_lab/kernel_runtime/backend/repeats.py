@@ -39,7 +39,7 @@ def merge_repeats(listing: Listing) -> None:
     groups: dict[int, list[tuple[int, int]]] = {}
     for earlier, later in tiles.repeats():
         groups.setdefault(int(tiles.site_of_writer[later]), []).append((earlier, later))
-    room, dead = _Room(listing, tiles), _Dead(listing, tiles)
+    room, dead = _FreeMemory(listing, tiles), _Dead(listing, tiles)
     replaced: dict[int, int] = {}
     for pairs in sorted(groups.values(), key=lambda pairs: tiles.rank(pairs[0][1])):
         wanted = [pair for pair in pairs if dead.is_needed(pair[1])]
@@ -176,7 +176,7 @@ def _mixed(value: Hashes) -> Hashes:
     return found
 
 
-class _Room:
+class _FreeMemory:
     """The bytes of a partition of SBUF in use, for parts of the program's time.
 
     Where the tiles in use are more than fit, those count that are accessed there: the others leave SBUF for a while.
