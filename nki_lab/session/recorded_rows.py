@@ -29,7 +29,8 @@ class RecordedRows:
 
     Executed row i is recorded as `home[i]`; recorded row r takes its time from executed row `of[r]`.
 
-    `executes` is true where these are the same instruction. `origin` and `stands_for` are the recording's columns.
+    `executes` is true where these are the same instruction. `origin` and `stands_for` are those of the
+    recording's table `changes`.
     """
 
     home: Column
@@ -91,8 +92,10 @@ def tables_of_program(
     order = np.lexsort((before, row))
     triggered = found.home[triggers["row"]]
     later = np.argsort(triggered, kind="stable")
+    changed = np.flatnonzero((found.origin != SOURCE) | (found.stands_for > 1))
     return {
         **tables,
+        "changes": {"row": changed, "origin": found.origin[changed], "stands_for": found.stands_for[changed]},
         "rows": {**_row_columns(found, timing, program, executed), "lane": queues.lane[found.of]},
         "accesses": _accesses(found, program, executed),
         "edges": {"row": row[order], "before": before[order], "kind": edges["kind"][order]},
@@ -131,8 +134,6 @@ def _row_columns(found: RecordedRows, timing: Timing, program: Program, executed
         "setup_stall": found.column(timing.setup_reason),
         "held": found.column(timing.throttle_reason),
         "confidence": timing.confidence[found.of],
-        "origin": found.origin,
-        "stands_for": found.stands_for,
     }
 
 

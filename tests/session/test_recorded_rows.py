@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import neuronxcc.nki as nki
 import neuronxcc.nki.language as nl
 import numpy as np
 import pytest
+from neuronxcc import nki
 
 import nki_lab
 from nki_lab.kernel_runtime.vocabulary import ORIGINS
@@ -43,18 +43,20 @@ def test_rows_of_the_program_come_first_and_keep_their_places(both: tuple[Any, A
     assert len(on) > count
     for name in ("site", "iteration", "access"):
         np.testing.assert_array_equal(on[name][:count], off[name][:])
-    origin = on["origin"][:]
-    assert (origin[count:] == ORIGINS.index("inserted")).all()
-    assert {ORIGINS[number] for number in origin[:count].tolist()} >= {"source", "moved"}
-    assert (off["origin"][:] == 0).all()
-    assert (off["stands_for"][:] == 1).all()
+    changes = both[0].recording.table("changes")
+    row, origin = changes["row"][:], changes["origin"][:]
+    np.testing.assert_array_equal(row[row >= count], np.arange(count, len(on)))
+    assert {ORIGINS[number] for number in origin[row >= count].tolist()} == {"inserted"}
+    assert {ORIGINS[number] for number in origin[row < count].tolist()} <= {"source", "moved", "left out"}
+    assert not len(both[1].recording.table("changes"))
 
 
 def test_rows_that_are_left_out_take_no_time(both: tuple[Any, Any]) -> None:
-    table = both[0].recording.table("rows")
-    out = table["origin"][:] == ORIGINS.index("left out")
-    assert not table["duration"][:][out].any()
-    assert not table["stands_for"][:][out].any()
+    recording = both[0].recording
+    changes = recording.table("changes")
+    out = changes["origin"][:] == ORIGINS.index("left out")
+    assert not recording.table("rows")["duration"][changes["row"][:][out]].any()
+    assert not changes["stands_for"][:][out].any()
 
 
 def test_values_at_the_end_are_those_without_the_model(both: tuple[Any, Any]) -> None:
@@ -84,4 +86,6 @@ def test_a_spill_is_a_warning_that_says_what_the_model_moves(both: tuple[Any, An
 def test_saved_recordings_are_read_back(both: tuple[Any, Any], tmp_path: Any) -> None:
     both[0].save(tmp_path / "run.nkirec")
     again = nki_lab.open(tmp_path / "run.nkirec")
-    np.testing.assert_array_equal(again.recording.table("rows")["origin"][:], both[0].recording.table("rows")["origin"][:])
+    np.testing.assert_array_equal(
+        again.recording.table("changes")["row"][:], both[0].recording.table("changes")["row"][:]
+    )

@@ -131,18 +131,21 @@ _ROWS = _t(
     _c("setup_stall", "u1", "What the end of the wait went to: a preparation of its own.", to="stalls", default=0),
     _c("held", "u1", "What made it take longer than its own work.", to="stalls", default=0),
     _c("confidence", "u1", "How sure its cost is.", choices=CONFIDENCES, default=len(CONFIDENCES) - 1),
-    _c("origin", "u1", "What the compiler model did with it.", choices=ORIGINS, default=0, since=3),
-    _c(
-        "stands_for",
-        "<u4",
-        "How many rows of the program its execution stands for; 0 of a row that is left out or inserted.",
-        default=1,
-        since=3,
-    ),
 )
 
 _RECORDED = (
     _ROWS,
+    _t(
+        "changes",
+        "Rows with which the compiler model did something, in their order; others are executed as the program says.",
+        _c("row", "<u4", "The row.", to="rows"),
+        _c("origin", "u1", "What it did.", choices=ORIGINS),
+        _c(
+            "stands_for",
+            "<u4",
+            "How many rows of the program its execution stands for, itself included; 0 of one left out or inserted.",
+        ),
+    ),
     _t(
         "accesses",
         "An operand of a row, in the order of the instruction's operands; in the order of the rows.",

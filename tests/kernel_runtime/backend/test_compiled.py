@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from neuronxcc import nki
 
 import nki_lab
 from nki_lab.kernel_runtime.allocate import allocate
@@ -102,7 +102,9 @@ CASES = (
 
 
 def program_of(kernel: Kernel, *arrays: Any, **options: Any) -> Program:
-    return nki_lab.profile(kernel, *(nki_lab.spec(a.shape, "float32") for a in arrays), target="trn1", **options).program
+    return nki_lab.profile(
+        kernel, *(nki_lab.spec(a.shape, "float32") for a in arrays), target="trn1", **options
+    ).program
 
 
 def results(program: Program, arrays: tuple[Any, ...]) -> list[Any]:
@@ -168,9 +170,10 @@ def test_what_is_computed_waits_in_hbm() -> None:
     found = made(program, "spills")
     assert allocate(found.program).sbuf_peak <= program.arch.sbuf_usable_bytes
     assert found.notes["tiles saved to HBM"] > 0
-    assert len(found.program) == len(program) + found.notes["tiles saved to HBM"] + found.notes[
-        "tiles loaded from HBM again"
-    ]
+    assert (
+        len(found.program)
+        == len(program) + found.notes["tiles saved to HBM"] + found.notes["tiles loaded from HBM again"]
+    )
 
 
 def test_copies_that_name_no_engine_leave_the_vector_engine() -> None:
