@@ -475,6 +475,9 @@ class Instruction:
     cut along any dimension. `implicit_operands(use)` are constants that it reads besides its operands. Keywords that
     are `tolerated` are no arguments; real kernels pass them, and their value says why they do nothing.
 
+    `relief(use)` is the engine that the Beta 1 compiler takes for a call that leaves the choice to it, empty where it
+    keeps to `engine(use)`; see `kernel_runtime.backend.engines`.
+
     `dma_route(use)` is how a transfer gets under way, None for instructions of other engines. `work(use)` counts what
     one execution does, in `work_unit`: the elements of the largest operand unless the declaration says otherwise.
     `flops(use)` are its multiplications and additions, `transpose_flops(use)` those of a transpose that the array does
@@ -515,6 +518,7 @@ class Instruction:
     keeps_state: Callable[[Use], bool] | None = None
     synchronizes: Callable[[Use], Synchronization | None] | None = None
     dma_route: Callable[[Use], Route] | None = None
+    relief: Callable[[Use], str] = lambda _use: ""
     elementwise: bool = False
     implicit_operands: Callable[[Use], tuple[Implicit, ...]] = lambda _use: ()
     tolerated: Mapping[str, str] = field(default_factory=dict)
@@ -629,6 +633,7 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         "until": until,
         "release": release,
         "merges": _function(own["merges"]) if "merges" in own else None,
+        "relief": _function(own.get("relief", "")),
         "only_orders": "synchronizes" in own and all(operand.role != "out" for operand in operands.values()),
         "see": see,
         "groups": groups,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+COMPILER_STEPS: Final = ("engines", "repeats", "spills")
+"""The modelled steps of the device compiler, in their order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +81,17 @@ class Options:
     """Count the time before a kernel's first instruction and after its last. Default: False; published times of whole
     kernels include it."""
 
+    compiler_model: str = "all"
+    """The steps of the device compiler that times model: `all`, `none`, or names of `COMPILER_STEPS` separated by
+    commas. A step applies to the kernels for which `kernel_runtime.backend` has evidence, today those of Beta 1. It
+    changes when and where instructions run, never values. Default: all."""
+
     def __post_init__(self) -> None:
+        unknown = sorted(set(self.compiler_model.split(",")) - {"all", "none", *COMPILER_STEPS})
+        if unknown:
+            raise ValueError(
+                f"compiler_model names {', '.join(unknown)}; choose all, none, or {', '.join(COMPILER_STEPS)}"
+            )
         choices = {
             "matmul_order": ("slab", "tile", "free"),
             "memory": ("virtual", "physical"),
@@ -91,6 +104,12 @@ class Options:
         for name in ("max_instructions", "replay_instructions"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be positive")
+
+
+def compiler_steps(options: Options) -> tuple[str, ...]:
+    """Return the names of the steps that `Options.compiler_model` switches on."""
+    named = options.compiler_model.split(",")
+    return tuple(name for name in COMPILER_STEPS if "none" not in named and (name in named or "all" in named))
 
 
 def option_names() -> tuple[str, ...]:

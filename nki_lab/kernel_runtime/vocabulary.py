@@ -128,6 +128,13 @@ INDIRECTIONS: Final = ("none", "scalar", "vector", "gather")
 DESCRIPTOR_MODES: Final = ("none", "static", "hardware", "software")
 """Writers of a transfer's descriptors; none: the row is no transfer."""
 
+ORIGINS: Final = ("source", "moved", "left out", "inserted")
+"""What the compiler model did with a row.
+
+*source*: nothing. *moved*: it runs on another engine than the program says. *left out*: it is not executed; another row
+stands for it, or nothing needs its result. *inserted*: the program has no such row.
+"""
+
 ARRANGEMENTS: Final = ("undeclared", "in order", "transposed", "product", "in place")
 """Where elements of the result come from.
 

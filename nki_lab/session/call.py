@@ -235,7 +235,7 @@ class Call:
             path=self.path,
             known_coverage=coverage,
             known_allocation=self.__dict__.get("allocation") if line is None else line.allocation,
-            known_schedule=None if line is None or laid_out else line.schedule,
+            known_schedule=None if line is None or laid_out or line.compiled is not None else line.schedule,
         )
         known = check_program(facts)
         if not self.program.registers:  # the way through device loops is each call's own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,8 +14,9 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.spec import HBM, Instruction, Unmodelled, show_value
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
+from nki_lab.kernel_runtime.backend import MEMORY_NOTES, Compiled, compiled
 from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns, attributes_of
-from nki_lab.kernel_runtime.options import changed
+from nki_lab.kernel_runtime.options import changed, compiler_steps
 from nki_lab.kernel_runtime.path import Path, executed
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array
@@ -36,6 +37,7 @@ from nki_lab.kernel_runtime.vocabulary import (
     STALL_REASONS,
 )
 from nki_lab.rules import TimedFacts, check_timed
+from nki_lab.session.recorded_rows import RecordedRows, recorded_rows, roles_of, tables_of_program
 from nki_lab.source_files import lines_of, shown_names
 
 
@@ -85,6 +87,7 @@ def counted(program: Program) -> list[tuple[Variant, int]]:
     return list(zip(program.variants, counts, strict=True))
 
 
+SPILL: Final = "NKI318"
 _PICOSECONDS: Final = 1000  # in a nanosecond
 
 
@@ -92,7 +95,9 @@ _PICOSECONDS: Final = 1000  # in a nanosecond
 class Timeline:
     """The effect of a program on memory and time.
 
-    `program` is what is executed: of a program with device loops, `source`, a row for each executed instruction.
+    `program` has a row for each instruction that values are computed for: `source`, or its way through device loops.
+    The chip executes the rows of `chip`, which are others where the compiler model changed them (`compiled`);
+    `schedule`, `timing` and `chip_allocation` are about these, `allocation` is about `program`.
     """
 
     program: Program
@@ -100,22 +105,73 @@ class Timeline:
     schedule: Schedule
     timing: Timing
     source: Program
+    compiled: Compiled | None = None
+    compiled_allocation: Allocation | None = None
+
+    @property
+    def chip(self) -> Program:
+        """The rows that the chip executes."""
+        return self.program if self.compiled is None else self.compiled.program
+
+    @property
+    def chip_allocation(self) -> Allocation:
+        """The addresses of their tensors."""
+        return self.allocation if self.compiled_allocation is None else self.compiled_allocation
+
+    @cached_property
+    def recorded(self) -> RecordedRows | None:
+        """How the rows of the recording come from those of the chip; None where they are the same."""
+        return None if self.compiled is None else recorded_rows(self.program, self.compiled)
+
+    @cached_property
+    def start(self) -> Array:
+        """When each recorded row begins, in picoseconds."""
+        timing, found = self.timing, self.recorded
+        if found is None:
+            return timing.start
+        return np.where(found.executes, timing.start[found.of], (timing.start + timing.duration)[found.of])
+
+    @cached_property
+    def ready(self) -> Array:
+        """When the result of each recorded row is visible, in picoseconds."""
+        return self.timing.ready if self.recorded is None else self.timing.ready[self.recorded.of]
+
+    @cached_property
+    def makespan_without_model(self) -> int:
+        """The time of the program as it stands, in picoseconds."""
+        if self.compiled is None:
+            return self.timing.makespan
+        queues = schedule(self.program, self.allocation)
+        return walk(self.program, queues, self.program.options, self.allocation).makespan
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Findings about capacity, addresses and the user's schedule."""
-        return (*self.allocation.diagnostics, *self.schedule.diagnostics)
+        notes = {} if self.compiled is None else self.compiled.notes
+        said = "; ".join(f"{count:,} {what}" for what, count in notes.items() if what in MEMORY_NOTES)
+        found = self.allocation.diagnostics
+        if said:
+            found = tuple(
+                replace(item, note=f"{item.note}; {said}" if item.note else said) if item.code == SPILL else item
+                for item in found
+            )
+        return (*found, *self.schedule.diagnostics)
 
     @cached_property
     def advice(self) -> tuple[Diagnostic, ...]:
         """Findings that say how the program could be faster, and by how much."""
-        facts = TimedFacts(program=self.program, allocation=self.allocation, schedule=self.schedule, timing=self.timing)
-        return tuple(check_timed(facts))
+        return tuple(
+            check_timed(
+                TimedFacts(
+                    program=self.chip, allocation=self.chip_allocation, schedule=self.schedule, timing=self.timing
+                )
+            )
+        )
 
     @cached_property
     def summary(self) -> Summary:
         """The counts of the program with its times, shares and peaks; times in nanoseconds."""
-        program, timing, arch = self.program, self.timing, self.program.arch
+        program, timing, arch = self.chip, self.timing, self.program.arch
         counts = summarise(program)
         nanoseconds = timing.makespan / _PICOSECONDS
         products, transposes = _at_peak(program)
@@ -133,14 +189,15 @@ class Timeline:
             stall_ns={name: total / _PICOSECONDS for name, total in sorted(timing.stalls.items())},
             slowed_ns={name: total / _PICOSECONDS for name, total in sorted(timing.slowed.items())},
             launch_ns=arch.before_ns(program.cores) if program.options.launch_overhead else 0.0,
-            sbuf_peak_bytes_per_partition=int(self.allocation.sbuf_peak),
-            psum_peak_bytes_per_partition=int(self.allocation.psum_peak),
+            sbuf_peak_bytes_per_partition=int(self.chip_allocation.sbuf_peak),
+            psum_peak_bytes_per_partition=int(self.chip_allocation.psum_peak),
             sbuf_occupied_bytes_per_partition=in_sbuf,
             psum_occupied_bytes_per_partition=in_psum,
             mfu=products / available if available else 0.0,
             hfu=(products + transposes) / available if available else 0.0,
             mbu=(counts["hbm_read_bytes"] + counts["hbm_write_bytes"]) / traffic if traffic else 0.0,
             confidence=dict(timing.trust),
+            **_model_account(self),
         )
 
     def record(
@@ -182,9 +239,13 @@ def timeline(program: Program, path: Path | None = None) -> Timeline:
     if known is None or known.source is not program:
         allocation = allocate(program)
         rows = program if path is None else executed(program, path)
-        queues = schedule(rows, allocation)
-        timing = walk(rows, queues, program.options, allocation)
-        known = _recent[key] = Timeline(rows, allocation, queues, timing, program)
+        made = compiled(rows, compiler_steps(program.options))
+        chip, addresses = (rows, allocation) if made is None else (made.program, allocate(made.program))
+        queues = schedule(chip, addresses)
+        timing = walk(chip, queues, program.options, addresses)
+        known = _recent[key] = Timeline(
+            rows, allocation, queues, timing, program, made, None if made is None else addresses
+        )
         while len(_recent) > _KEPT:
             _recent.popitem(last=False)
     return known
@@ -217,7 +278,7 @@ def _busy(line: Timeline) -> dict[str, float]:
     for lane in timing.lanes:
         if lane.kind == "engine":
             busy[lane.name] += lane.busy
-    for core in range(line.program.cores):
+    for core in range(line.chip.cores):
         dma = [number for number, lane in enumerate(queues.lanes) if lane.kind == "dma" and lane.core == core]
         rows = np.flatnonzero(np.isin(queues.lane, dma))
         if len(rows):
@@ -236,7 +297,7 @@ def _peak_use(line: Timeline) -> tuple[int, int]:
     that more is in use at a time; and it is less where one tensor's last reader has ended before another one, which is
     live beside it in program order, has begun.
     """
-    program, timing, allocation = line.program, line.timing, line.allocation
+    program, timing, allocation = line.chip, line.timing, line.chip_allocation
     accesses = access_columns(program, indices=False)
     begin, end = np.full(len(program.buffers), np.iinfo(np.int64).max), np.full(len(program.buffers), -1, np.int64)
     done = np.where(accesses.is_out, timing.ready[accesses.op], (timing.start + timing.duration)[accesses.op])
@@ -254,7 +315,7 @@ def _peak_use(line: Timeline) -> tuple[int, int]:
 
 def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
     """Return the tables of a recording."""
-    program, timing, queues = line.program, line.timing, line.schedule
+    program, timing, queues = line.chip, line.timing, line.schedule
     edges = np.repeat(np.arange(len(program)), np.diff(queues.start))
     rows = {
         "start": timing.start,
@@ -289,7 +350,7 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
     ]
     tables: dict[str, dict[str, Any]] = {
         "rows": rows,
-        "accesses": {"view": np.frombuffer(program.access_view, np.uint32), "role": _roles(program)},
+        "accesses": {"view": np.frombuffer(program.access_view, np.uint32), "role": roles_of(program)},
         "edges": {"row": edges, "before": queues.pred, "kind": queues.kind},
         "views": _columns(("buffer", "pattern", "offset", "indirect", "index"), views),
         "buffers": _buffers(line, patterns),
@@ -307,18 +368,26 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
     tables["patterns"], tables["dims"] = patterns.tables()
     made = np.flatnonzero(np.array(tables["ops"]["making"], np.int64)[np.frombuffer(program.op_variant, np.uint32)])
     tables["triggers"] = {"row": made, "start": timing.served[made]}
-    return tables
+    return (
+        tables
+        if line.recorded is None
+        else tables_of_program(line.recorded, line.program, line.chip, queues, timing, tables)
+    )
+
+
+def _model_account(line: Timeline) -> dict[str, Any]:
+    """Return what the compiler model did, and the time without it; nothing where it did nothing."""
+    if line.compiled is None:
+        return {}
+    return {
+        "compiler_model": dict(line.compiled.notes),
+        "makespan_without_compiler_model_ns": line.makespan_without_model / _PICOSECONDS,
+    }
 
 
 def _columns(names: tuple[str, ...], records: list[Any]) -> dict[str, Any]:
     columns = zip(*records, strict=True) if records else ([] for _ in names)
     return dict(zip(names, (list(column) for column in columns), strict=True))
-
-
-def _roles(program: Program) -> Array:
-    accesses = access_columns(program, indices=False)
-    accumulating = program.ops_where(lambda item: item.instruction.accumulates(item.use))
-    return np.where(accesses.is_out & accumulating[accesses.op], 2, accesses.is_out).astype(np.uint8)
 
 
 class _Patterns:
@@ -339,7 +408,7 @@ class _Patterns:
 
 
 def _buffers(line: Timeline, patterns: _Patterns) -> dict[str, Any]:
-    allocation = line.allocation
+    allocation = line.chip_allocation
     records = [
         (
             buffer.name,
@@ -353,7 +422,7 @@ def _buffers(line: Timeline, patterns: _Patterns) -> dict[str, Any]:
             buffer.site,
             buffer.core,
         )
-        for buffer in line.program.buffers
+        for buffer in line.chip.buffers
     ]
     names = ("name", "space", "kind", "pattern", "partition", "partitions", "byte", "partition_bytes", "site", "core")
     return _columns(names, records)

@@ -76,8 +76,8 @@ class RunValues:
         return self._at(step, what, self.wide_replay, after=after)
 
     def _at(self, step: int, what: Any, replay: Replay, *, after: bool) -> Array | None:
-        if not 0 <= step <= len(self._timeline.program):
-            raise IndexError(f"step {step} of {len(self._timeline.program)}")
+        if not 0 <= step <= len(self.order):
+            raise IndexError(f"step {step} of {len(self.order)}")
         view = self._view(what)
         with self._lock:
             op, until = self.last_writer(step, view.buffer if isinstance(view, View) else view._buffer, after=after)
@@ -175,22 +175,22 @@ class RunValues:
         """Return the last op in program order that wrote to a buffer and had ended at a step, and the next one that
         writes; `after` it, the op of the step itself where it writes.
         """
-        timing = self._timeline.timing
-        now = timing.start[self.order[step]] if step < len(self.order) else timing.makespan
+        line = self._timeline
+        now = line.start[self.order[step]] if step < len(self.order) else line.timing.makespan
         writers = self._writers(buffer)
-        ended = np.flatnonzero(timing.ready[writers] <= now)
+        ended = np.flatnonzero(line.ready[writers] <= now)
         place = int(ended[-1]) if len(ended) else -1
         if after and step < len(self.order):
             own = int(np.searchsorted(writers, self.order[step]))
             place = own if own < len(writers) and writers[own] == self.order[step] else place
-        until = int(writers[place + 1]) if place + 1 < len(writers) else len(timing.start)
+        until = int(writers[place + 1]) if place + 1 < len(writers) else len(line.program)
         return (int(writers[place]) if place >= 0 else -1), until
 
     def writers_around(self, op: int, buffer: Buffer) -> tuple[int, int]:
         """Return the last op before `op` in the program that writes to a buffer, -1: none, and the next that does."""
         writers = self._writers(buffer)
         place = int(np.searchsorted(writers, op))
-        until = int(writers[place]) if place < len(writers) else len(self._timeline.timing.start)
+        until = int(writers[place]) if place < len(writers) else len(self._timeline.program)
         return (int(writers[place - 1]) if place > 0 else -1), until
 
     def _writers(self, buffer: Buffer) -> Column:
@@ -201,7 +201,7 @@ class RunValues:
     @cached_property
     def order(self) -> Column:
         """The op of each step."""
-        return np.argsort(self._timeline.timing.start, kind="stable")
+        return np.argsort(self._timeline.start, kind="stable")
 
     @cached_property
     def _writes(self) -> tuple[Column, Column]:

@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
         (f"{KR}.beta1",),
         (f"{KR}.tracer", f"{KR}.interpreter"),
     ),
-    ((f"{KR}.allocate", f"{KR}.coverage"),),
+    ((f"{KR}.allocate", f"{KR}.coverage"), (f"{KR}.backend",)),
     ((f"{KR}.schedule",),),
     ((f"{KR}.numerics", f"{KR}.timing", f"{KR}.race"),),
     (("rules", "call_records"),),

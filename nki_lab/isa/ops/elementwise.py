@@ -381,6 +381,13 @@ class tensor_scalar:
         names = {op.name for op in _ops(use, "op0", "op1").values()}
         return "gpsimd" if names & _OF_GPSIMD and in_sbuf(use) else "vector"
 
+    def relief(use: Use) -> str:
+        # The Scalar Engine computes scale * data + bias: one of these operators, or a product and then a sum.
+        names = tuple(op.name for op in _ops(use, "op0", "op1").values())
+        scales = names in (("multiply",), ("add",), ("subtract",), ("multiply", "add"), ("multiply", "subtract"), ())
+        floats = all(use.types[name].dtype.kind == "float" for name in ("dst", "data"))
+        return "scalar" if scales and floats else ""
+
     precision = float32_or_bits("op0", "op1")
 
     def exact(use: Use) -> bool:

@@ -91,6 +91,7 @@ class tensor_copy:
     tolerated = {"dtype": "the dtype of dst decides"}
 
     choose = "vector"
+    relief = "scalar"
 
     precision = native_or_float32("dst", "src")
     exact = True

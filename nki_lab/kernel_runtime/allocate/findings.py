@@ -27,7 +27,12 @@ def capacity(
     program: Program, space: MemoryRegion, live: LiveBuffers, placing: Placing, need: Load
 ) -> Iterator[Diagnostic]:
     """NKI315 where no arrangement has room, NKI318 where the compiler makes some; NKI316 where none was found, or only
-    in bytes thought to be reserved."""
+    in bytes thought to be reserved.
+
+    The compiler of Beta 1 moves tensors to the next memory and back. Source: memory hierarchy overview; AWS's own
+    kernels of that dialect are over capacity, also some that choose addresses. inferred: that of the current dialect
+    refuses, as none of its kernels is.
+    """
     memory = AddressSpace.of(space, program.arch)
     least = need.least
     over, near = np.flatnonzero(least > memory.capacity), np.flatnonzero(least > memory.usable)
@@ -41,7 +46,7 @@ def capacity(
         )
         if need.op[worst] != op:
             note = f"at most {_amount(int(least[worst]), memory)}, at line {program.site_of(int(need.op[worst])).line}"
-        code = "NKI318" if _spills(program, live) else "NKI315"
+        code = "NKI318" if program.dialect == "beta1" else "NKI315"
     elif placing.missing:
         first = placing.missing[0]
         op = live.first[first]
@@ -58,15 +63,6 @@ def capacity(
     yield finding_at(
         program, op, code, message, note=note, limit=limit, remedy=_REMEDY[space], related=_largest(program, live, op)
     )
-
-
-def _spills(program: Program, live: LiveBuffers) -> bool:
-    """Whether the compiler may move tensors to the next memory and back: Beta 1's does so with those it places itself.
-
-    Source: memory hierarchy overview. inferred: the compiler of the current dialect refuses; AWS's own Beta 1 kernels
-    are over capacity, none of the current ones is.
-    """
-    return program.dialect == "beta1" and all(buffer.address is None for buffer in live.buffers)
 
 
 def clobbered(program: Program, times: Lifetimes, overlaps: Pairs) -> Iterator[Diagnostic]:

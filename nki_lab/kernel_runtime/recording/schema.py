@@ -19,11 +19,12 @@ from nki_lab.kernel_runtime.vocabulary import (
     EDGE_KINDS,
     INDIRECTIONS,
     LANE_KINDS,
+    ORIGINS,
     ROLES,
     SPACES,
 )
 
-VERSION: Final = (1, 2)
+VERSION: Final = (1, 3)
 """Major and minor number of this layout. A reader takes its own major number with any minor one: a higher minor number
 only adds tables, columns with a default, and choices, or changes indices that a reader computes where they are
 missing."""
@@ -134,6 +135,17 @@ _ROWS = _t(
 
 _RECORDED = (
     _ROWS,
+    _t(
+        "changes",
+        "Rows with which the compiler model did something, in their order; others are executed as the program says.",
+        _c("row", "<u4", "The row.", to="rows"),
+        _c("origin", "u1", "What it did.", choices=ORIGINS),
+        _c(
+            "stands_for",
+            "<u4",
+            "How many rows of the program its execution stands for, itself included; 0 of one left out or inserted.",
+        ),
+    ),
     _t(
         "accesses",
         "An operand of a row, in the order of the instruction's operands; in the order of the rows.",
