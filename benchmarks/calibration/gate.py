@@ -4,7 +4,8 @@
     python -m benchmarks.calibration.gate --write    # writes it; a step back needs --worse REASON
 
 The summary holds the hash of the timing sources, the predictions of published facts about single instructions and
-transfers, and the errors of the last `make calibration`; `accuracy_history.csv` has a line for each one written.
+transfers, and the errors of the last `make calibration` with the hash that it had (`calibrated`);
+`accuracy_history.csv` has a line for each one written.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ COLUMNS = (
     "sources",
     "facts",
     "fact_error",
+    "calibrated",
     "times",
     "error_A",
     "error_B",
@@ -289,8 +291,9 @@ def write(calibration: Mapping[str, Any] | None, note: str) -> list[str]:
     `calibration` are the errors of a new calibration; without them those of the last one stay.
     """
     known = json.loads(SUMMARY.read_text()) if SUMMARY.exists() else {}
-    chosen = dict(calibration) if calibration is not None else known.get("calibration", {})
-    summary = {"sources": running.source_hash(TIMING), "facts": facts(), "calibration": chosen}
+    sources = running.source_hash(TIMING)
+    chosen = known.get("calibration", {}) if calibration is None else {"calibrated": sources, **calibration}
+    summary = {"sources": sources, "facts": facts(), "calibration": chosen}
     lines, line = history(), line_of(summary, note)
     if lines and lines[-1] == line:
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -111,7 +112,8 @@ def _totals(times: Sequence[Row]) -> Iterator[str]:
         "mean error of the time of the busiest engine and the launch. Ratio: geometric mean of predicted to published."
     )
     yield ""
-    names = {"A": "measured by a profiler (A)", "B": "recorded by a test suite (B)", "B-": "recorded, rounded (B-)"}
+    names = {"A": "measured by a profiler (A)", "B": "recorded by a test suite (B)", "B-": "recorded, rounded (B-)",
+             "C": "of inferred shapes (C)"}  # fmt: skip
     parts = statistics.groups(times, lambda row: row["tier"])
     yield from table(_HEAD, [_error_row(names.get(tier, tier), part) for tier, part in parts.items()])
 
@@ -343,5 +345,10 @@ def _failures(rows: Sequence[Row]) -> Iterator[str]:
     if not failed:
         yield "All of them run."
         return
-    shown = [(name, row["tier"], row["failure"].replace("|", "¦")[:300]) for name, row in sorted(failed.items())]
+    shown = [(name, row["tier"], _without_folders(row["failure"])) for name, row in sorted(failed.items())]
     yield from table(("run", "tier", "failure"), shown)
+
+
+def _without_folders(failure: str) -> str:
+    """A failure for a cell of a table, with the paths of kernels from the folder of their commit on."""
+    return re.sub(r"/\S*/build/calibration/kernels/", "", failure).replace("|", "¦")[:300]

@@ -136,7 +136,7 @@ class Op:
 
 
 class Arrival(NamedTuple):
-    """What a collective brings to a rank: the `ranks` that exchange data, and how.
+    """The data that a collective brings to a rank: the `ranks` that exchange it, and how.
 
     `rounds` is how often all data goes round (a reduction for all ranks: twice), 0 where each rank sends straight to
     those that want something. `share` is the part of `size` bytes that a rank sends in a round.

@@ -461,7 +461,7 @@ def _op(program: Program, variant: Variant, cost: VariantCost) -> tuple[Any, ...
         cost.descriptor_bytes,
         cost.engines,
         cadence(program.arch, cost),
-        cost.trigger,
+        cost.generation,
     )
 
 

@@ -60,9 +60,10 @@ def test_writing_keeps_the_calibration_and_replaces_the_line_of_the_same_sources
     monkeypatch.setattr(gate, "facts", lambda: FRESH["facts"])
     monkeypatch.setattr(gate, "history", lambda: _read(tmp_path / "history.csv"))
     measured = {"times": "9", "error_A": "0.3000"}
+    sources = running.source_hash(gate.TIMING)
     assert gate.write(measured, "") == []
     assert gate.write(None, "") == []
-    assert json.loads(gate.SUMMARY.read_text())["calibration"] == measured
+    assert json.loads(gate.SUMMARY.read_text())["calibration"] == {"calibrated": sources, **measured}
     assert gate.write({"times": "9", "error_A": "0.4000"}, "") == [
         "error_A grew from 0.3000 to 0.4000: improve it, or say why with --worse REASON"
     ]
