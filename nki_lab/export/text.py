@@ -14,7 +14,7 @@ from nki_lab.export.formatting import duration, ratio, share
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import pieces
 from nki_lab.kernel_runtime.recording.digest import Digest, digest
-from nki_lab.kernel_runtime.vocabulary import KINDS, reason
+from nki_lab.kernel_runtime.vocabulary import KINDS, ORIGINS, reason
 
 LINES: Final = 10
 """The number of causes, of instructions and of lines in their lists, the longest times first."""
@@ -22,6 +22,7 @@ LINES: Final = 10
 _CODE: Final = 80  # characters of a source line
 _FINDINGS: Final = 20
 _BRIEF: Final = 5
+_PICOSECONDS: Final = 1000  # in a nanosecond
 
 
 def report(recording: Recording) -> str:
@@ -51,7 +52,7 @@ def brief(recording: Recording) -> str:
 
 
 def _head(recording: Recording, times: Digest) -> Iterator[str]:
-    summary, count = recording.summary, len(recording)
+    summary, count = recording.summary, _executed(recording)
     name, target = summary.get("kernel", "kernel"), summary.get("target")
     title = f"{name} on {target}" if target else str(name)
     yield f"{title}: {formatting.about(summary)}{duration(times.makespan)}, {count:,} instruction{'s' * (count != 1)}"
@@ -59,7 +60,17 @@ def _head(recording: Recording, times: Digest) -> Iterator[str]:
         yield f"with {', '.join(f'{option}={value!r}' for option, value in options.items())}"
     if sure := formatting.confidence_text(summary):
         yield f"critical path: {sure}"
+    if isinstance(notes := summary.get("compiler_model"), dict) and notes:
+        without = duration(round(summary["makespan_without_compiler_model_ns"] * _PICOSECONDS))
+        done = ", ".join(f"{number:,} {what}" for what, number in notes.items())
+        yield f"compiler model: {done}; without it {without}"
     yield from formatting.held_back(recording)
+
+
+def _executed(recording: Recording) -> int:
+    """Return how many rows are executed: those that the compiler model leaves out are not."""
+    origin = recording.table("changes")["origin"][:]
+    return len(recording) - int((origin == ORIGINS.index("left out")).sum())
 
 
 def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:

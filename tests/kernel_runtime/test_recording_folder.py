@@ -183,7 +183,7 @@ def test_a_full_disk_leaves_the_old_recording(recording: Recording, saved: Path,
     assert files_of(saved) == before
 
 
-@pytest.mark.parametrize("place", range(0, 60, 3))
+@pytest.mark.parametrize("place", range(1, 60, 3))
 def test_an_error_at_any_point_of_a_save_leaves_the_old_recording(
     recording: Recording, saved: Path, monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:

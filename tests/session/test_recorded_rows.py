@@ -73,6 +73,8 @@ def test_the_summary_tells_the_time_without_the_model(both: tuple[Any, Any]) -> 
     assert on.summary.makespan_without_compiler_model_ns == off.summary.makespan_ns
     assert on.summary.compiler_model["tiles saved to HBM"] > 0
     assert "compiler_model" not in off.summary
+    assert "compiler model: " in on.report()
+    assert "compiler model: " not in off.report()
 
 
 def test_a_spill_is_a_warning_that_says_what_the_model_moves(both: tuple[Any, Any]) -> None:
