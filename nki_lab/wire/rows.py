@@ -58,7 +58,7 @@ class Steps:
 
     @cached_property
     def lifetimes(self) -> dict[str, Array]:
-        """What `in_steps` tells of each row of the table `lifetimes`."""
+        """Tells of each row of the table `lifetimes` what `in_steps` does."""
         return in_steps(self.recording.table, self.step_of)
 
     @cached_property

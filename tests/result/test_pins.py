@@ -21,6 +21,7 @@ from nki_lab.export.html import VALUES_CLASS
 from nki_lab.kernel_runtime.recording.folder import MANIFEST
 from nki_lab.result import outcome
 from nki_lab.wire.labels import tensor_labels
+from nki_lab.wire.rows import Steps
 from tests.wire.reader import read
 
 
@@ -105,7 +106,7 @@ def test_the_page_pins_as_the_notebook_does(run: nki_lab.Run, monkeypatch: pytes
     told: list[tuple[dict[str, Any], Any]] = []
     widget = run.pin("out").view()
     monkeypatch.setattr(widget, "send", lambda content, buffers=None: told.append((content, buffers)))
-    number = tensor_labels(run.recording).index("tile")
+    number = tensor_labels(Steps(run.recording)).index("tile")
     widget._answer(widget, {"kind": "pin", "request": 4, "step": 1, "buffer": number}, [])
     assert told == [({"kind": "pin", "request": 4}, [run.pins[1]])]
     assert len(run.pins) == 2
