@@ -60,7 +60,9 @@
       if (style.overflowX === 'visible' && style.overflowY === 'visible') continue;
       const edge = at.getBoundingClientRect();
       scrolls ||= /auto|scroll/.test(style.overflowX + style.overflowY);
-      const told = style.textOverflow === 'ellipsis' && at.closest('[title]');
+      // A line may leave out a last word whole where it has no room; its title says it.
+      const isOut = style.flexWrap === 'wrap' && (top >= edge.bottom - 3 || bottom <= edge.top + 3);
+      const told = (style.textOverflow === 'ellipsis' || isOut) && at.closest('[title]');
       if (!scrolls && !told && at !== root) {
         if (left < edge.left - 1.5 || right > edge.right + 1.5) report('cut', element, `${round(right - edge.right)} px beyond ${at.className}`);
         // Half a line's leading is not text.

@@ -174,13 +174,13 @@ function operandElement(
     },
     el(
       'div',
-      { class: 'nki-mo-line' },
+      { class: 'nki-mo-line', title: `${named(item)} ${item.buffer.dtype} ${what}` },
       el(
         'button',
         {
           type: 'button',
           class: 'nki-bare nki-code nki-mo-name',
-          title: `${named(item)} ${item.buffer.dtype}, select the tile`,
+          title: `${named(item)} ${item.buffer.dtype} ${what}, select the tile`,
           on: { click: () => store.set({ tile: item.buffer.id }) },
         },
         ...nameParts(item.buffer.name),
