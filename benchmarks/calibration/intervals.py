@@ -30,7 +30,10 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 )
 """Which attributes classes fix, the narrowest classes first."""
 ROWS, FAMILIES = 10, 4
-"""A class has at least so many published times, of so many families; the one of all runs has any number."""
+"""A class has at least so many published times, of so many families; the one of all runs has any number.
+
+They were chosen with all rows at hand, among eight sets of levels and three pairs of numbers: of families left out,
+70 % were inside with three families in a class."""
 TARGET_ROWS = 5
 """A target with fewer published times counts as not measured."""
 FACT_ROWS = 5

@@ -167,6 +167,7 @@ class Coverage:
     spread: float
     score: float
     median_score: float
+    score_without_worst: float
 
 
 def coverage(intervals: Sequence[tuple[float, float, float]]) -> Coverage:
@@ -186,6 +187,7 @@ def coverage(intervals: Sequence[tuple[float, float, float]]) -> Coverage:
         spread=quantile(sorted(high / low for _, low, high in intervals), 0.5),
         score=sum(scores) / len(scores),
         median_score=quantile(sorted(scores), 0.5),
+        score_without_worst=(sum(scores) - max(scores)) / max(len(scores) - 1, 1),
     )
 
 

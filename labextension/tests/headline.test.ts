@@ -45,7 +45,9 @@ describe('the words', () => {
 
   it('write the interval in the unit of the time, with where it is from', () => {
     const of = (makespan: number, interval: unknown, more = {}): Run =>
-      shellRun({ header: { makespan, summary: { makespan_interval_ns: interval, confidence: { guess: 1 }, ...more } } });
+      shellRun({
+        header: { makespan, summary: { makespan_interval_ns: interval, confidence: { guess: 1 }, ...more } },
+      });
     const run = of(140_000_000, [118_200, 170_900], {
       makespan_interval_basis: '56 published times',
       makespan_interval_notes: ['no time is of this target'],

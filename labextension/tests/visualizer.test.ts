@@ -60,7 +60,7 @@ describe('the header', () => {
     show(shellRun());
     expect(text('.nki-kernel')).toBe('kernel');
     expect(text('.nki-figure')).toBe('1.00 µs');
-    expect(text('.nki-sure-text')).toBe('58 % documented · 33 measured · 9.0 inferred');
+    expect(text('.nki-sure-text')).toBe('sources of costs: 58 % documented · 33 measured · 9.0 inferred');
     expect(text('.nki-sentence')).toBe('DMA is on the critical path 48 % of the time. Tensor waits for k.');
     expect(text('.nki-numbers')).toBe('MFU7.2 %Moved4.13 MiBSBUF peak4.5 of 192 KiBPSUM peak0 of 16 KiB');
   });

@@ -57,7 +57,7 @@ LEAST_WIDENING: Final = 1.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What the interval of a run depends on: a value for each of `ATTRIBUTES`, and names of `UNMODELLED`."""
+    """The class of a run and what is unknown about it: a value for each of `ATTRIBUTES`, and names of `UNMODELLED`."""
 
     attributes: Mapping[str, str]
     unmodelled: tuple[str, ...] = ()

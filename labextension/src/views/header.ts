@@ -120,6 +120,7 @@ function latency(run: Run): HTMLElement {
     bar.append(el('i', { class: `nki-sure-${name}`, style: { 'flex-grow': String(share) } }));
   }
   const text = words.confidenceText(run);
+  const sources = `${FIGURE_LABELS.sources}: ${text}`;
   const within = words.within(run);
   return el(
     'div',
@@ -136,7 +137,7 @@ function latency(run: Run): HTMLElement {
     ),
     kinds.length > 0 && bar,
     text !== '' &&
-      el('div', { class: 'nki-caption nki-sure-text', title: `${FIGURE_LABELS.sources}: ${text}. ${DEFINITIONS.sources}` }, text),
+      el('div', { class: 'nki-caption nki-sure-text', title: `${sources}. ${DEFINITIONS.sources}` }, sources),
   );
 }
 
