@@ -1,7 +1,8 @@
 """Compare the published measurements with predictions: `make calibration KERNELS=DIR`.
 
 Writes docs/accuracy.md, benchmarks/accuracy.json and a line of benchmarks/accuracy_history.csv; with --rows or --only
-it writes the rows alone.
+it writes the rows alone. The residuals that intervals come from are written into the package with the page; --residuals
+writes them from rows that were kept.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks.calibration import clones, gate, page, running, statistics
+from benchmarks.calibration import clones, gate, intervals, page, running, statistics
 from benchmarks.calibration.comparison import rows_of
 from benchmarks.calibration.published import load
 
@@ -31,7 +32,12 @@ def main() -> int:
     parser.add_argument("--worse", default="", metavar="REASON", help="why a larger error than before is right")
     parser.add_argument("--shallow", action="store_true", help="do not switch mechanisms off in turn")
     parser.add_argument("--fresh", action="store_true", help="use no earlier answers")
+    parser.add_argument("--residuals", type=Path, nargs="+", metavar="ROWS", help="fit the intervals to these rows")
     options = parser.parse_args()
+    if options.residuals:
+        kept = [row for path in options.residuals for row in json.loads(path.read_text())]
+        intervals.write(statistics.times(kept))
+        return 0
     published = load()
     if options.kernels is None:
         print(clones.instructions(published))
@@ -57,6 +63,7 @@ def main() -> int:
     for text in grown:
         print(text, file=sys.stderr)
     if not grown:
+        intervals.write(statistics.times(rows))
         PAGE.write_text(page.page(published, rows, running.source_hash(gate.TIMING)))
     return bool(grown)
 

@@ -63,7 +63,7 @@ def row_of(figure: Figure, run: Run, published: Published, answer: Mapping[str, 
     row["share"] = value / times[0] if times and name.startswith("engine_busy") else None
     if metric == TIME:
         bound, time = roofline(figures)
-        row |= {"roofline": time, "bound": bound, "interval": figures.get("makespan_interval_ns")}
+        row |= {"roofline": time, "bound": bound}
         row |= {"components": figures, "seconds": answer["seconds"], "findings": answer["findings"]}
     return row
 

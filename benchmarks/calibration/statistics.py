@@ -155,7 +155,7 @@ def totals(rows: Sequence[Row]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How intervals do: published times inside, the median of upper over lower, the mean score (less is better).
+    """How intervals do: published times inside, the median of upper over lower, mean and median score (less is better).
 
     The score of an interval is its width and 2/(1-0.8) times the distance of a time outside, over the published time.
     """
@@ -166,6 +166,8 @@ class Coverage:
     high: float
     spread: float
     score: float
+    median_score: float
+    score_without_worst: float
 
 
 def coverage(intervals: Sequence[tuple[float, float, float]]) -> Coverage:
@@ -184,6 +186,8 @@ def coverage(intervals: Sequence[tuple[float, float, float]]) -> Coverage:
         high=high,
         spread=quantile(sorted(high / low for _, low, high in intervals), 0.5),
         score=sum(scores) / len(scores),
+        median_score=quantile(sorted(scores), 0.5),
+        score_without_worst=(sum(scores) - max(scores)) / max(len(scores) - 1, 1),
     )
 
 

@@ -70,16 +70,16 @@ def measure(done: Any) -> dict[str, Any]:
     summary = done.summary
     kept = (
         "target", "instructions", "cores", "flops", "dma_bytes", "hbm_read_bytes", "hbm_write_bytes", "makespan_ns",
-        "makespan_interval_ns", "critical_path_ns", "critical_wait_ns", "stall_ns", "slowed_ns", "launch_ns",
+        "critical_path_ns", "critical_wait_ns", "stall_ns", "slowed_ns", "launch_ns",
         "engine_busy_ns", "mfu", "hfu", "mbu", "confidence", "sbuf_peak_bytes_per_partition",
-        "psum_peak_bytes_per_partition", "backend",
+        "psum_peak_bytes_per_partition", "compiler_model", "makespan_without_compiler_model_ns",
     )  # fmt: skip
     figures = {name: summary[name] for name in kept if name in summary}
     return figures | counts(done)
 
 
 def counts(done: Any) -> dict[str, Any]:
-    """Return the number of instructions by engine and of matrix products, and operations of transposes."""
+    """Return what an interval depends on, instructions by engine, matrix products, operations of transposes."""
     from nki_lab.session.timeline import counted
 
     line = done._timeline
@@ -92,7 +92,8 @@ def counts(done: Any) -> dict[str, Any]:
         if variant.instruction.flops(variant.use):
             products += count
         transposes += count * variant.instruction.transpose_flops(variant.use)
-    return {"engine_instructions": dict(engines), "matmuls": products, "transpose_flops": transposes}
+    case = {"attributes": dict(line.case.attributes), "unmodelled": list(line.case.unmodelled)}
+    return {"case": case, "engine_instructions": dict(engines), "matmuls": products, "transpose_flops": transposes}
 
 
 def mechanisms() -> list[str]:
@@ -113,7 +114,7 @@ def without(done: Any, every: bool) -> dict[str, float]:
     for name in mechanisms() if every else ["launch_overhead"]:
         if getattr(options, name):
             changed = replace(options, **{name: False})
-            times[name] = walk(line.program, line.schedule, changed, line.allocation).makespan / 1000
+            times[name] = walk(line.chip, line.schedule, changed, line.chip_allocation).makespan / 1000
     return times
 
 

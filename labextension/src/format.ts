@@ -20,6 +20,12 @@ export function timeParts(picoseconds: number): Quantity {
   return { value: `${sign}${thousands(whole)}.${part}`, unit: found.unit };
 }
 
+/** The picoseconds of the unit in which a time is written. */
+export function timeUnit(picoseconds: number): number {
+  const nanoseconds = Math.round(Math.abs(picoseconds) / 1000);
+  return TIMES.find(item => nanoseconds * 1000 >= item.size)?.size ?? 1000;
+}
+
 /** "213 ns", "32.88 µs". */
 export function time(picoseconds: number): string {
   const { value, unit } = timeParts(picoseconds);

@@ -3,6 +3,7 @@ import {
   CONFIDENCES,
   DATA_FROM,
   DEFINITIONS,
+  FIGURE_LABELS,
   HUE_LABELS,
   NO_HUE,
   STALLS,
@@ -74,7 +75,35 @@ export function failed(run: Run): string {
   return run.faultAfter ? 'the run failed after it' : 'the run failed here';
 }
 
-/** How sure the time is: kinds of knowledge with their shares of the critical path, those above zero. */
+/** The 80 % interval of the time, in picoseconds; null where the summary has none. */
+export function interval(run: Run): { readonly low: number; readonly high: number } | null {
+  const found = run.summary.makespan_interval_ns;
+  if (!Array.isArray(found) || found.length !== 2) return null;
+  const [low, high] = found as readonly unknown[];
+  if (typeof low !== 'number' || typeof high !== 'number' || !Number.isFinite(low + high)) return null;
+  return { low: low * 1000, high: high * 1000 };
+}
+
+/** The interval behind the time, in its unit: ", 118 to 171"; empty where there is none. */
+export function within(run: Run): string {
+  const found = interval(run);
+  if (!found) return '';
+  const size = format.timeUnit(run.makespan);
+  return `, ${format.significant(found.low / size)} to ${format.significant(found.high / size)}`;
+}
+
+/** What the interval is, where it is from, and what widens it. */
+export function intervalText(run: Run): string {
+  if (!interval(run)) return '';
+  const { makespan_interval_basis: basis, makespan_interval_notes: notes } = run.summary;
+  const said = [`${FIGURE_LABELS.interval}${typeof basis === 'string' && basis ? `: ${basis}` : ''}`];
+  if (Array.isArray(notes)) {
+    for (const note of notes as readonly unknown[]) if (typeof note === 'string') said.push(`wider, as ${note}`);
+  }
+  return said.join('; ');
+}
+
+/** The sources of costs: kinds of knowledge with their shares of the critical path, those above zero. */
 export function confidences(run: Run): readonly { readonly name: Confidence; readonly share: number }[] {
   const found = run.summary.confidence;
   if (!found || typeof found !== 'object') return [];
@@ -82,8 +111,9 @@ export function confidences(run: Run): readonly { readonly name: Confidence; rea
   return CONFIDENCES.map(name => ({ name, share: Number(shares[name] ?? 0) })).filter(item => item.share > 0);
 }
 
-/** Whether so much is inferred or guessed that the latency is to be called "about". */
+/** Whether so much is inferred or guessed that a latency without an interval is to be called "about". */
 export function isUnsure(run: Run): boolean {
+  if (interval(run)) return false;
   const unsure = confidences(run).filter(item => UNSURE_KINDS.includes(item.name));
   return unsure.reduce((sum, item) => sum + item.share, 0) > UNSURE;
 }

@@ -43,6 +43,26 @@ describe('the words', () => {
     expect(words.spoken(run, 50)).toBe('Step 51, not loaded');
   });
 
+  it('write the interval in the unit of the time, with where it is from', () => {
+    const of = (makespan: number, interval: unknown, more = {}): Run =>
+      shellRun({
+        header: { makespan, summary: { makespan_interval_ns: interval, confidence: { guess: 1 }, ...more } },
+      });
+    const run = of(140_000_000, [118_200, 170_900], {
+      makespan_interval_basis: '56 published times',
+      makespan_interval_notes: ['no time is of this target'],
+    });
+    expect(words.within(run)).toBe(', 118 to 171');
+    expect(words.isUnsure(run)).toBe(false);
+    expect(words.intervalText(run)).toBe('80 % interval: 56 published times; wider, as no time is of this target');
+    expect(words.within(of(900_000, [700, 1_204.4]))).toBe(', 700 to 1\u202f204');
+    expect(words.within(of(1_000_000, [950, 1_100]))).toBe(', 0.95 to 1.1');
+    for (const wrong of [undefined, null, 7, [], [1], ['1', '2'], [1, Number.NaN], [1, 2, 3]]) {
+      expect(words.within(of(900_000, wrong))).toBe('');
+      expect(words.intervalText(of(900_000, wrong))).toBe('');
+    }
+  });
+
   it('write confidence and call a guess "about"', () => {
     expect(words.confidenceText(run)).toBe('58 % documented · 33 measured · 9.0 inferred');
     expect(words.isUnsure(run)).toBe(false);

@@ -60,9 +60,17 @@ describe('the header', () => {
     show(shellRun());
     expect(text('.nki-kernel')).toBe('kernel');
     expect(text('.nki-figure')).toBe('1.00 µs');
-    expect(text('.nki-sure-text')).toBe('58 % documented · 33 measured · 9.0 inferred');
+    expect(text('.nki-sure-text')).toBe('sources of costs: 58 % documented · 33 measured · 9.0 inferred');
     expect(text('.nki-sentence')).toBe('DMA is on the critical path 48 % of the time. Tensor waits for k.');
     expect(text('.nki-numbers')).toBe('MFU7.2 %Moved4.13 MiBSBUF peak4.5 of 192 KiBPSUM peak0 of 16 KiB');
+  });
+
+  it('says the interval behind the time, and what it is', () => {
+    const interval = { makespan_interval_ns: [843, 1_221], makespan_interval_basis: '<b>56</b> published times' };
+    show(shellRun({ header: { summary: { ...interval, confidence: { guess: 0.9, documented: 0.1 } } } }));
+    expect(text('.nki-figure')).toBe('1.00 µs, 0.843 to 1.22');
+    expect(root.querySelector<HTMLElement>('.nki-within')?.title).toContain('80 % interval: <b>56</b> published times');
+    expect(root.querySelector<HTMLElement>('.nki-sure-text')?.title).toContain('sources of costs: 10 % documented');
   });
 
   it('shows what users wrote as text', () => {

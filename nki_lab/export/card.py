@@ -28,7 +28,7 @@ def card(recording: Recording, png: bytes, note: str = "") -> str:
     parts = [
         str(summary.get("target") or ""),
         f"{formatting.number(count)} instruction{'s' * (count != 1)}",
-        f"{formatting.about(summary)}{formatting.duration(times.makespan)}",
+        formatting.makespan(summary, times.makespan),
     ]
     if "fault" in summary:
         parts.append("up to the fault")

@@ -28,7 +28,7 @@ LEAST_PERCENT: Final = 0.05
 """Below it, a share that is not zero is "< 0.1"."""
 
 UNSURE: Final = 0.25
-"""If more of the critical path than this is inferred or guessed, the time is called "about"."""
+"""If more of the critical path than this is inferred or guessed, a time without an interval is called "about"."""
 
 UNSURE_KINDS: Final = ("inferred", "guess")
 ABOUT: Final = "about "
@@ -96,14 +96,52 @@ def _text(part: Part) -> str:
 
 
 def confidence(summary: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    """Return the confidence of the critical path: kinds of knowledge with shares above zero, the surest first."""
+    """Return the sources of costs on the critical path: kinds with shares above zero, the surest first."""
     found = summary.get("confidence")
     parts = found if isinstance(found, dict) else {}
     return tuple((name, float(parts[name])) for name in CONFIDENCES if parts.get(name, 0) > 0)
 
 
+def interval(summary: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return the 80 % interval of the makespan in picoseconds; None of a summary without one."""
+    found = summary.get("makespan_interval_ns")
+    if not isinstance(found, list | tuple) or len(found) != 2:
+        return None
+    low, high = found
+    if not all(isinstance(value, int | float) and math.isfinite(value) for value in (low, high)):
+        return None
+    return round(low * 1000), round(high * 1000)
+
+
+def within(summary: Mapping[str, Any], picoseconds: int) -> str:
+    """The interval behind a makespan, in its unit: ", 118 to 171"; nothing of a summary without one."""
+    found = interval(summary)
+    if found is None:
+        return ""
+    unit = next((size for size, _ in TIMES if round(picoseconds, -3) >= size), 1000)
+    low, high = (_significant(value / unit) for value in found)
+    return f", {low} to {high}"
+
+
+def makespan(summary: Mapping[str, Any], picoseconds: int) -> str:
+    """A makespan with its interval: "140.00 µs, 118 to 171"."""
+    return f"{about(summary)}{duration(picoseconds)}{within(summary, picoseconds)}"
+
+
+def interval_text(summary: Mapping[str, Any]) -> str:
+    """Return where the interval is from, and what widens it; nothing of a summary without one."""
+    if interval(summary) is None:
+        return ""
+    basis, notes = summary.get("makespan_interval_basis"), summary.get("makespan_interval_notes")
+    said = [f"80 % interval: {basis}" if basis else "80 % interval"]
+    said += [f"wider, as {note}" for note in notes if isinstance(note, str)] if isinstance(notes, list | tuple) else []
+    return "; ".join(said)
+
+
 def about(summary: Mapping[str, Any]) -> str:
-    """The word before a makespan of which so much is inferred or guessed that it is not exact; else nothing."""
+    """The word before a makespan without an interval, of which too much is inferred or guessed; else nothing."""
+    if interval(summary) is not None:
+        return ""
     unsure = sum(part for name, part in confidence(summary) if name in UNSURE_KINDS) > UNSURE
     return ABOUT if unsure else ""
 

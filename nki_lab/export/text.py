@@ -55,11 +55,13 @@ def _head(recording: Recording, times: Digest) -> Iterator[str]:
     summary, count = recording.summary, _executed(recording)
     name, target = summary.get("kernel", "kernel"), summary.get("target")
     title = f"{name} on {target}" if target else str(name)
-    yield f"{title}: {formatting.about(summary)}{duration(times.makespan)}, {count:,} instruction{'s' * (count != 1)}"
+    yield f"{title}: {formatting.makespan(summary, times.makespan)}, {count:,} instruction{'s' * (count != 1)}"
     if isinstance(options := summary.get("options"), dict) and options:
         yield f"with {', '.join(f'{option}={value!r}' for option, value in options.items())}"
     if sure := formatting.confidence_text(summary):
-        yield f"critical path: {sure}"
+        yield f"sources of costs: {sure}"
+    if known := formatting.interval_text(summary):
+        yield known
     if isinstance(notes := summary.get("compiler_model"), dict) and notes:
         without = duration(round(summary["makespan_without_compiler_model_ns"] * _PICOSECONDS))
         done = ", ".join(f"{number:,} {what}" for what, number in notes.items())

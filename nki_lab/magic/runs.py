@@ -73,7 +73,7 @@ def line(run: Run, *, timed: bool = True) -> str:
     if run.error is not None:
         parts.append(f"stopped by {run.error.diagnostics[0].code}")
     elif nanoseconds is not None:
-        parts.append(f"{formatting.about(run.summary)}{formatting.duration(round(nanoseconds * 1000))}")
+        parts.append(formatting.makespan(run.summary, round(nanoseconds * 1000)))
     if timed:
         seconds = sum(filter(None, astuple(run.timings)))
         took = f"{seconds:.2f} s" if seconds >= 0.01 else f"{seconds * 1e3:.1f} ms"

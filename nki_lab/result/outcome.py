@@ -323,7 +323,9 @@ class Run(Recorded):
             yield "dma bytes", f"{moved:,}"
         if self._timeline is not None:
             work = formatting.share(formatting.ratio(self.summary.critical_path_ns, self.summary.makespan_ns))
+            low, high = (f"{bound / 1e3:,.2f}" for bound in self.summary.makespan_interval_ns)
             yield "makespan", f"{self.summary.makespan_ns / 1e3:,.2f} us, {work} of it work on the critical path"
+            yield "80 % interval", "; ".join([f"{low} to {high} us", *self.summary.makespan_interval_notes])
         yield "specialize", f"{self.timings.specialize * 1e3:.2f} ms"
         if self.timings.timing is not None:
             yield "timing", f"{self.timings.timing * 1e3:.2f} ms"

@@ -37,6 +37,7 @@ from nki_lab.kernel_runtime.vocabulary import (
     STALL_REASONS,
 )
 from nki_lab.rules import TimedFacts, check_timed
+from nki_lab.session.interval import Case, case_of, figures_of
 from nki_lab.session.recorded_rows import RecordedRows, recorded_rows, roles_of, tables_of_program
 from nki_lab.source_files import lines_of, shown_names
 
@@ -169,11 +170,28 @@ class Timeline:
         )
 
     @cached_property
+    def busy(self) -> dict[str, float]:
+        """Nanoseconds in which each engine executes, summed over cores."""
+        return _busy(self)
+
+    @cached_property
+    def case(self) -> Case:
+        """The class of the run and what is unknown about it: the interval of the time depends on them."""
+        return case_of(
+            self.program,
+            self.chip,
+            (*self.allocation.diagnostics, *self.chip_allocation.diagnostics),
+            {} if self.compiled is None else self.compiled.notes,
+            busy=self.busy,
+            read_bytes=summarise(self.chip).get("hbm_read_bytes", 0),
+        )
+
+    @cached_property
     def summary(self) -> Summary:
         """The counts of the program with its times, shares and peaks; times in nanoseconds."""
         program, timing, arch = self.chip, self.timing, self.program.arch
         counts = summarise(program)
-        nanoseconds = timing.makespan / _PICOSECONDS
+        nanoseconds, busy = timing.makespan / _PICOSECONDS, self.busy
         products, transposes = _at_peak(program)
         available = nanoseconds * program.cores
         traffic = hbm_bytes_per_ns(arch, program.cores) * nanoseconds
@@ -181,7 +199,8 @@ class Timeline:
         return Summary(
             counts,
             makespan_ns=nanoseconds,
-            engine_busy_ns=_busy(self),
+            **figures_of(self.case, nanoseconds),
+            engine_busy_ns=busy,
             critical_path_ns=int(timing.path.work.sum()) / _PICOSECONDS,
             critical_wait_ns={
                 STALL_REASONS[reason]: wait / _PICOSECONDS for reason, wait in sorted(timing.path.waits.items())

@@ -91,7 +91,7 @@ def without_layout(found: Facts) -> Facts:
 
 def test_the_numbers_drawn_are_those_recorded(doors: Doors, run: Any) -> None:
     shown, times, summary = doors.shown["fresh"], digest(run.recording), run.summary
-    assert plain(shown["latency"]) == f"{formatting.about(run.recording.summary)}{formatting.duration(times.makespan)}"
+    assert plain(shown["latency"]) == plain(formatting.makespan(run.recording.summary, times.makespan))
     assert shown["meta"] == f"trn2 · {len(run.recording)} instructions"
     assert shown["where"].startswith(f"Step 1 of {len(run.recording)} ")
     expected = {

@@ -37,7 +37,7 @@ def test_a_report_reads_like_this() -> None:
         == """\
 matmul on trn2: about 5.00 µs, 3 instructions
 with precise=False
-critical path: 25 % documented · 75 guess
+sources of costs: 25 % documented · 75 guess
 Tensor is on the critical path 68 % of the time.
 Line 3 of matmul.py costs most: 70 %.
 

@@ -54,6 +54,8 @@ export const HUE_LABELS: Readonly<Record<Hue, string>> = {
 
 /** What each figure is. */
 export const DEFINITIONS = {
+  interval: 'The interval that contains 80 % of published times of runs of the same class (dialect, busiest engine, cores, target, what the compiler model did), around the predicted time: wider where something about the run is known not to be modelled.',
+  sources: 'How the costs on the critical path are known, as shares of it: documented, measured, inferred or guess. It does not tell how far off the time is.',
   busy: 'The time in which a lane executes instructions, slowed parts included; of DMA, the time in which any queue of the core does. Shares are of the time shown.',
   slowed: 'The part of the busy time by which instructions take longer than their own work.',
   critical: 'The part of the busy time that lies on the critical path.',
@@ -71,6 +73,8 @@ export const DEFINITIONS = {
 } as const;
 
 export const FIGURE_LABELS = {
+  interval: '80 % interval',
+  sources: 'sources of costs',
   busy: 'busy',
   slowed: 'slowed',
   critical: 'critical',

@@ -120,6 +120,8 @@ function latency(run: Run): HTMLElement {
     bar.append(el('i', { class: `nki-sure-${name}`, style: { 'flex-grow': String(share) } }));
   }
   const text = words.confidenceText(run);
+  const sources = `${FIGURE_LABELS.sources}: ${text}`;
+  const within = words.within(run);
   return el(
     'div',
     { class: 'nki-latency' },
@@ -130,10 +132,12 @@ function latency(run: Run): HTMLElement {
       words.isUnsure(run) && el('small', {}, ABOUT),
       value,
       el('small', {}, ` ${unit}`),
+      within !== '' &&
+        el('small', { class: 'nki-within', title: `${words.intervalText(run)}. ${DEFINITIONS.interval}` }, within),
     ),
     kinds.length > 0 && bar,
     text !== '' &&
-      el('div', { class: 'nki-caption nki-sure-text', title: `${text}, of the time on the critical path` }, text),
+      el('div', { class: 'nki-caption nki-sure-text', title: `${sources}. ${DEFINITIONS.sources}` }, sources),
   );
 }
 

@@ -17,6 +17,11 @@ class Figure(NamedTuple):
 
 
 FIGURES: Final = (
+    Figure("interval", "80 % interval", "The interval that contains 80 % of published times of runs of the same class "
+           "(dialect, busiest engine, cores, target, what the compiler model did), around the predicted time: wider "
+           "where something about the run is known not to be modelled."),
+    Figure("sources", "sources of costs", "How the costs on the critical path are known, as shares of it: documented, "
+           "measured, inferred or guess. It does not tell how far off the time is."),
     Figure("busy", "busy", "The time in which a lane executes instructions, slowed parts included; of DMA, the time in "
            "which any queue of the core does. Shares are of the time shown."),
     Figure("slowed", "slowed", "The part of the busy time by which instructions take longer than their own work."),
