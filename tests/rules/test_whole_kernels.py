@@ -94,6 +94,7 @@ def test_advice_s_own_page_shows_what_it_gains(rule: TimedRule) -> None:
         "NKI702": wide,
         "NKI703": (nki_lab.spec((128, 16384), "float32"),),
         "NKI704": (nki_lab.spec((128, 4096), "float32"),),
+        "NKI708": (nki_lab.spec((128, 16384), "float32"),),
         "NKI706": (nki_lab.spec((16, 8, 2048), "float32"),),
     }.get(rule.code, (SPEC,))
     run = session.profile(session.Launch(kernel.function, "trn2"), specs)
@@ -398,3 +399,55 @@ CHAIN: Final = """
 def test_instructions_that_follow_from_each_other_stay_apart(shape: tuple[int, int]) -> None:
     found = profiled(CHAIN, nki_lab.spec(shape, "float32")).diagnostics
     assert not {"NKI706", "NKI707"} & {item.code for item in found}
+
+
+STAYING: Final = """
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tiles = []
+        for i in range(8):
+            tiles.append(nl.tanh(nl.load(x[:, nl.ds(i * 2048, 2048)])))
+        for i in range(8):
+            nl.store(out[:, nl.ds(i * 2048, 2048)], nl.tanh(tiles[i]))
+        return out
+"""
+
+
+def test_tiles_that_do_not_leave_gain_what_is_said() -> None:
+    wide = nki_lab.spec((128, 16384), "float32")
+    away, staying = profiled(example_of("NKI708"), wide), profiled(STAYING, wide)
+    found = said(away, "NKI708")
+    assert makespan(away) - makespan(staying) == pytest.approx(gain_of(found), abs=1)
+    assert "8,388,608 bytes" in found.limit
+    assert not staying.diagnostics
+
+
+AWAY: Final = """
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((128, 4096), dtype=x.dtype, buffer=nl.shared_hbm)
+        middle = nl.ndarray((128, 8192), dtype=x.dtype, buffer=nl.{memory})
+        nl.store(middle[:, 0:4096], nl.tanh(nl.load(x)))
+        {between}
+        nl.store(out, nl.tanh(nl.load(middle[:, {first}:{end}])))
+        return {result}
+"""
+BETWEEN: Final = "nl.store(middle[:, 2048:6144], nl.exp(nl.load(x)))"
+
+
+@pytest.mark.parametrize(
+    ("between", "first", "end", "result", "goes"),
+    [
+        ("", 0, 4096, "out", True),
+        ("", 0, 4096, "out, middle", False),  # a result
+        (BETWEEN, 0, 4096, "out", False),  # what comes back is of two tiles
+        ("nl.store(middle[:, 0:4096], nl.exp(nl.load(x)))", 0, 4096, "out", False),  # written twice
+        ("nl.store(middle[:, 4096:8192], nl.exp(nl.load(x)))", 2048, 6144, "out", False),
+    ],
+)
+def test_round_trips_are_those_of_whole_tiles(between: str, first: int, end: int, result: str, goes: bool) -> None:
+    memory = "shared_hbm" if "middle" in result else "private_hbm"
+    source = AWAY.format(between=between, first=first, end=end, result=result, memory=memory)
+    found = {item.code for item in profiled(source, nki_lab.spec((128, 4096), "float32")).diagnostics}
+    assert ("NKI708" in found) is goes
