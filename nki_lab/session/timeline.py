@@ -175,7 +175,7 @@ class Timeline:
 
     @cached_property
     def advice(self) -> tuple[Diagnostic, ...]:
-        """Findings that say how the program could be faster, and by how much; none of one that memory has no room for."""
+        """Findings that say how the program could be faster, and by how much; none where memory has no room for it."""
         if any(item.severity == "error" for item in self.allocation.diagnostics):
             return ()
         return tuple(
