@@ -287,7 +287,7 @@ _COMMON: Final = (
     | _documented(_GUIDES, matmul_min_cycles=64, fp32_matmul_factor=4)
     | _documented(_DMA_OVERVIEW, dma_engines=16, dma_queues_per_engine=16, dma_partitions_per_engine=8)
     | _inferred(f"{_PROFILES}: bars of sequencer instructions, whose role is inferred", sequencer_ns=36.0)
-    | _inferred("kernel optimization tutorial: rows of 512 B sustain the full rate", dma_efficient_bytes=512)
+    | _documented("NKI DMA bandwidth guide: 2 KiB or more of each partition", dma_efficient_bytes=2048)
     | _documented("Amazon EC2, trn1.32xlarge, trn2.48xlarge", chips_per_node=16)
     | _documented(
         "Neuron intra-node collective communications, comparison of algorithms",

@@ -35,7 +35,7 @@ def check(timed: TimedFacts) -> Findings:
     chosen = _fitting(timed, sorted(cost, key=lambda number: -cost[number]))
     if not chosen:
         return
-    gain = timed.timing.makespan - timed.retimed(order=_doubled(timed, chosen))
+    gain = timed.timing.makespan - timed.retimed(_doubled(timed, chosen))
     if timed.is_worthwhile(gain):
         yield _finding(timed, chosen, gain)
 

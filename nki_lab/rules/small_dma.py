@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from array import array
+from copy import copy
 from dataclasses import replace
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import Unmodelled
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.kernel_runtime.timing import VariantCost
-from nki_lab.rules.program_facts import Mask
+from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
+from nki_lab.kernel_runtime.timing import VariantCost, walk
+from nki_lab.rules.program_facts import Column, Mask
 from nki_lab.rules.rule import Findings, timed_rule
 from nki_lab.rules.timed_facts import TimedFacts
+
+_FLOW: Final = EDGE_KINDS.index("flow")
+
+
+class _Merge(NamedTuple):
+    """Transfers that go with another one: `carrier[op]` is that, or the op itself; `size` counts those of a carrier."""
+
+    carrier: Column
+    size: Column
 
 
 @timed_rule("NKI701")
@@ -19,12 +33,19 @@ def check(timed: TimedFacts) -> Findings:
     """Yield one finding for a kernel that pieces of the efficient size would make faster, at the place that costs it
     most.
 
-    The gain is that of the same bytes at the full rate, with as many fewer requests as the pieces would be longer.
+    The gain is that of a copy of the program in which transfers of one place go together until their pieces have that
+    size: loads with the first, so that all that is computed from them waits for all of it, others with the last.
     """
     program, arch = timed.program, timed.program.arch
     pieces = {item.id: size for item in program.variants if 0 < (size := _piece(item)) < arch.dma_efficient_bytes}
-    ops = _enough(timed, np.isin(timed.facts.variant, list(pieces)))
-    saving = timed.saving(ops, lambda number, cost: _merged(timed, cost, pieces.get(number, 0)))
+    ops = np.isin(timed.facts.variant, list(pieces))
+    if not timed.is_worthwhile(int(timed.path_time[ops].sum())):
+        return
+    merge = _merges(timed, ops, pieces)
+    together = merge.size[merge.carrier] > 1
+    if not together.any():
+        return
+    saving = timed.saving_of(ops & together, timed.timing.makespan - _retimed(timed, merge))
     if saving is None:
         return
     facts, first = timed.facts, saving.first
@@ -41,14 +62,6 @@ def check(timed: TimedFacts) -> Findings:
     )
 
 
-def _enough(timed: TimedFacts, ops: Mask) -> Mask:
-    """Return the transfers whose places move enough for efficient pieces in all partitions."""
-    site = timed.facts.site
-    arch = timed.program.arch
-    moved = np.bincount(site[ops], timed.timing.bytes[ops], minlength=len(timed.program.sites))
-    return ops & (moved >= arch.pmax * arch.dma_efficient_bytes)[site]
-
-
 def _piece(variant: Variant) -> int:
     """Return the bytes of a contiguous piece of a transfer; 0 for other instructions."""
     declared = variant.instruction.cost
@@ -57,13 +70,97 @@ def _piece(variant: Variant) -> int:
     return declared(variant.use).descriptor_bytes
 
 
-def _merged(timed: TimedFacts, cost: VariantCost, size: int) -> VariantCost:
-    """Return the share of a transfer of pieces of `size` bytes in a transfer of longer pieces; of size 0, its cost."""
-    if not size:
-        return cost
-    arch = timed.program.arch
+def _edges(found: Schedule) -> tuple[Column, Column, Mask]:
+    """Return (op, what it waits for, whether for its result) of all edges."""
+    op = np.repeat(np.arange(len(found.start) - 1), np.diff(found.start))
+    return op, found.pred.astype(np.int64), found.kind == _FLOW
+
+
+def _merges(timed: TimedFacts, ops: Mask, pieces: dict[int, int]) -> _Merge:
+    """Put transfers of one place together, in their order, as far as nothing between them decides about them."""
+    program, facts = timed.program, timed.facts
+    count = len(program)
+    op, before, flow = _edges(timed.schedule)
+    last_needed, first_needing = np.full(count, -1), np.full(count, count)
+    np.maximum.at(last_needed, op[flow], before[flow])
+    np.minimum.at(first_needing, before[flow], op[flow])
+    is_load = program.variants_where(_fills_chip)[facts.variant]
+    carrier, size = np.arange(count), np.ones(count, np.int64)
+    group: dict[tuple[int, int, int], list[int]] = {}
+    cores = program.core_column()
+    efficient = program.arch.dma_efficient_bytes
+    for row in np.flatnonzero(ops).tolist():
+        number = int(facts.variant[row])
+        mine = group.setdefault((int(facts.site[row]), number, int(cores[row])), [])
+        if mine:
+            held = last_needed[row] > mine[0] if is_load[row] else first_needing[mine].min() < row
+            if held or len(mine) * pieces[number] >= efficient:
+                mine.clear()
+        mine.append(row)
+        chosen = mine[0] if is_load[row] else row
+        carrier[mine] = chosen
+        size[mine] = 1
+        size[chosen] = len(mine)
+    return _Merge(carrier, size)
+
+
+def _fills_chip(variant: Variant) -> bool:
+    return all(variant.use.types[name].on_chip for name, out in zip(variant.names, variant.outs, strict=True) if out)
+
+
+def _retimed(timed: TimedFacts, merge: _Merge) -> int:
+    """Return the makespan in picoseconds with transfers that go together."""
+    program, variant = copy(timed.program), timed.facts.variant.copy()
+    program.variants, costs = list(program.variants), list(timed.costs)
+    made: dict[tuple[int, int], int] = {}
+    for row in np.flatnonzero(merge.size > 1).tolist():
+        key = (int(variant[row]), int(merge.size[row]))
+        if key not in made:
+            made[key] = len(costs)
+            costs.append(_of_more(program.arch, costs[key[0]], key[1]))
+            program.variants.append(program.variants[key[0]])
+        variant[row] = made[key]
+    program.op_variant = array("I", variant.astype(np.uint32).tobytes())
+    return walk(program, _order(timed, merge), program.options, timed.allocation, costs=costs).makespan
+
+
+def _of_more(arch: Arch, cost: VariantCost, times: int) -> VariantCost:
+    """Return the cost of a transfer of as many pieces that are `times` as long."""
     engines = max(1, cost.engines.bit_count())
-    whole = round(1000 * cost.bytes / (engines * arch.dma_bytes_per_ns))
-    time = min(cost.interval, max(1, whole))
-    trigger, generation = (part * size // arch.dma_efficient_bytes for part in (cost.trigger, cost.generation))
-    return replace(cost, interval=time, latency=time, trigger=trigger, generation=generation, spaced=False)
+    whole = max(1, round(1000 * times * cost.bytes / (engines * arch.dma_bytes_per_ns)))
+    time = max(cost.interval, min(times * cost.interval, whole))
+    longer = cost.descriptor_bytes * times
+    return replace(
+        cost,
+        interval=time,
+        latency=time,
+        bytes=cost.bytes * times,
+        hbm_bytes=cost.hbm_bytes * times,
+        descriptor_bytes=longer,
+        spaced=longer >= arch.dma_short_descriptor_bytes,
+    )
+
+
+def _order(timed: TimedFacts, merge: _Merge) -> Schedule:
+    """Return the schedule without the transfers that others carry. What waits for one of them waits for its carrier,
+    and a carrier waits for the results that it moves.
+    """
+    found, carrier = timed.schedule, merge.carrier
+    op, before, flow = _edges(found)
+    gone = carrier != np.arange(len(carrier))
+    to, source = carrier[op], carrier[before]
+    same_lane = found.lane[to] == found.lane[source]
+    changed = gone[op] | gone[before]
+    kept = ~changed | ((source < to) & ~same_lane & (flow | ~gone[op]))
+    to, source, kind = to[kept], source[kept], found.kind[kept]
+    rank = np.lexsort((source, to))
+    lane_flow = found.lane_flow.copy()
+    lane_flow[(lane_flow >= 0) & gone[lane_flow]] = -1
+    return replace(
+        found,
+        start=np.searchsorted(to[rank], np.arange(len(carrier) + 1)),
+        pred=source[rank].astype(found.pred.dtype),
+        kind=kind[rank],
+        order=tuple(order[~gone[order]] for order in found.order),
+        lane_flow=lane_flow,
+    )

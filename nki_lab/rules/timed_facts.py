@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -10,16 +12,19 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from nki_lab.diagnostic import Related
-from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.allocate import Allocation, allocate
+from nki_lab.kernel_runtime.allocate.placing import AddressSpace
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.schedule import Schedule
+from nki_lab.kernel_runtime.schedule import Schedule, schedule
+from nki_lab.kernel_runtime.tensor import sbuf
 from nki_lab.kernel_runtime.timing import Timing, VariantCost, costs_of, walk
 from nki_lab.rules.program_facts import Column, Mask, ProgramFacts
 
 _PICOSECONDS: Final = 1000  # in a nanosecond
 
-WORTHWHILE: Final = 0.01
-"""The share of a kernel's time below which a gain is not worth words. guess: what a user would not look for."""
+WORTHWHILE: Final = 0.05
+"""The share of a kernel's time, with its launch, below which a gain is not worth words. guess: published steps that
+gain less are within what their authors measure from run to run."""
 
 
 class Saving(NamedTuple):
@@ -74,11 +79,13 @@ class TimedFacts:
         return int(np.flatnonzero(ops & (self.facts.site == site))[0])
 
     def saving(self, ops: Mask, cost_of: Callable[[int, VariantCost], VariantCost]) -> Saving | None:
-        """Return the saving by other costs of the variants of some ops; None where it is not worthwhile."""
+        """Return the saving by other costs of some ops, from their variants; None where it is not worthwhile."""
         if not self.is_worthwhile(int(self.path_time[ops].sum())):
             return None
-        costs = [cost_of(number, cost) for number, cost in enumerate(self.costs)]
-        gain = self.timing.makespan - self.retimed(costs=costs)
+        return self.saving_of(ops, self.timing.makespan - self._at_costs(ops, cost_of))
+
+    def saving_of(self, ops: Mask, gain: int) -> Saving | None:
+        """Return a gain in picoseconds with the places of some ops; None where it is not worthwhile."""
         if not self.is_worthwhile(gain):
             return None
         first, *others = self.places(ops)
@@ -97,17 +104,42 @@ class TimedFacts:
 
     # -- what would be ---------------------------------------------------------------------------------------------
 
-    def retimed(self, *, costs: Sequence[VariantCost] | None = None, order: Schedule | None = None) -> int:
-        """Return the makespan in picoseconds with other costs of the variants, or in another order."""
-        chosen = self.schedule if order is None else order
-        return walk(self.program, chosen, self.program.options, self.allocation, costs=costs).makespan
+    def retimed(self, order: Schedule) -> int:
+        """Return the makespan in picoseconds in another order."""
+        return walk(self.program, order, self.program.options, self.allocation).makespan
+
+    def _at_costs(self, ops: Mask, cost_of: Callable[[int, VariantCost], VariantCost]) -> int:
+        """Return the makespan in picoseconds with other costs of some ops."""
+        program, variant = self.program, self.facts.variant.copy()
+        used = np.unique(variant[ops])
+        variant[ops] = len(program.variants) + np.searchsorted(used, variant[ops])
+        other = copy(program)
+        other.op_variant = array("I", variant.astype(np.uint32).tobytes())
+        other.variants = [*program.variants, *(program.variants[number] for number in used.tolist())]
+        costs = [*self.costs, *(cost_of(number, self.costs[number]) for number in used.tolist())]
+        return walk(other, self.schedule, program.options, self.allocation, costs=costs).makespan
+
+    def reordered(self, program: Program) -> int:
+        """Return the makespan in picoseconds of a copy of the program whose rows and tensors are the same."""
+        return walk(program, schedule(program, self.allocation), program.options, self.allocation).makespan
+
+    def rebuilt(self, program: Program) -> int | None:
+        """Return the makespan in picoseconds of a changed copy of the program; None where memory has no room for it."""
+        found = allocate(program)
+        if found.sbuf_peak > AddressSpace.of(sbuf, program.arch).usable:
+            return None
+        return walk(program, schedule(program, found), program.options, found).makespan
+
+    @property
+    def may_lose_rows(self) -> bool:
+        """Whether a copy of the program can leave rows out: it has one core, and no register decides about its way."""
+        return self.program.cores == 1 and not self.program.registers
 
     def is_worthwhile(self, gain: int) -> bool:
-        """Return whether a gain in picoseconds is worth words: more than the launch of a kernel takes, and not lost in
-        it.
-        """
-        launch = self.program.arch.envelope_ns(self.program.cores) * _PICOSECONDS
-        return gain >= max(WORTHWHILE * self.timing.makespan, launch)
+        """Return whether a gain in picoseconds is worth words: a share of the kernel's time with its launch."""
+        options, arch = self.program.options, self.program.arch
+        launch = 0.0 if options.launch_overhead else arch.envelope_ns(self.program.cores) * _PICOSECONDS
+        return gain > 0 and gain >= WORTHWHILE * (self.timing.makespan + launch)
 
     def gain(self, gain: int) -> str:
         """Return a gain in picoseconds as users read it: nanoseconds, and the share of the kernel's time."""

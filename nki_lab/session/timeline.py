@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +27,7 @@ from nki_lab.kernel_runtime.recording.schema import FULL_EFFICIENCY
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
 from nki_lab.kernel_runtime.tensor import NkiTensor, psum, sbuf
 from nki_lab.kernel_runtime.tensor.buffer import row_major
-from nki_lab.kernel_runtime.timing import Timing, VariantCost, cadence, costs_of, walk
+from nki_lab.kernel_runtime.timing import Timing, VariantCost, cadence, costs_of, makespans_without, walk
 from nki_lab.kernel_runtime.vocabulary import (
     ARRANGEMENTS,
     BUFFER_KINDS,
@@ -43,15 +44,29 @@ from nki_lab.source_files import lines_of, shown_names
 
 
 class Summary(dict[str, Any]):
-    """A dict whose names are attributes as well."""
+    """A dict whose names are attributes as well.
 
-    __slots__ = ()
+    `later` are values that are worked out when they are first asked for by name; until then they are no items.
+    """
+
+    __slots__ = ("later",)
+
+    def __init__(
+        self, *values: Any, later: Mapping[str, Callable[[], object]] = MappingProxyType({}), **named: Any
+    ) -> None:
+        super().__init__(*values, **named)
+        self.later = later
 
     def __getattr__(self, name: str) -> Any:
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"the summary has no {name}; it has {', '.join(self)}") from None
+            raise AttributeError(f"the summary has no {name}; it has {', '.join([*self, *self.later])}") from None
+
+    def __missing__(self, name: str) -> Any:
+        if name not in self.later:
+            raise KeyError(name)
+        return self.later[name]()
 
 
 def summarise(program: Program) -> Summary:
@@ -79,7 +94,8 @@ def summarise(program: Program) -> Summary:
                 key = "hbm_write_bytes" if is_out else "hbm_read_bytes"
                 totals[key] += count * view.partitions * view.free_size * view.dtype.nbytes
     known = {name: value for name, value in totals.items() if name not in unknown}
-    return Summary(target=program.arch.target, instructions=len(program), cores=program.cores, **known)
+    counts = {"target": program.arch.target, "instructions": len(program), "cores": program.cores}
+    return Summary({**counts, **known})
 
 
 def counted(program: Program) -> list[tuple[Variant, int]]:
@@ -160,7 +176,9 @@ class Timeline:
 
     @cached_property
     def advice(self) -> tuple[Diagnostic, ...]:
-        """Findings that say how the program could be faster, and by how much."""
+        """Findings that say how the program could be faster, and by how much; none where memory has no room for it."""
+        if any(item.severity == "error" for item in self.allocation.diagnostics):
+            return ()
         return tuple(
             check_timed(
                 TimedFacts(
@@ -217,7 +235,18 @@ class Timeline:
             mbu=(counts["hbm_read_bytes"] + counts["hbm_write_bytes"]) / traffic if traffic else 0.0,
             confidence=dict(timing.trust),
             **_model_account(self),
+            later={"bottlenecks": lambda: self.bottlenecks},
         )
+
+    @cached_property
+    def bottlenecks(self) -> dict[str, float]:
+        """The nanoseconds of the program without one part of the machine each, the part that costs most first.
+
+        `makespans_without` says what the names mean. Each is a simulation, so that they take some times as long as the
+        profile itself.
+        """
+        found = makespans_without(self.chip, self.schedule, self.chip_allocation)
+        return {name: time / _PICOSECONDS for name, time in sorted(found.items(), key=lambda item: item[1])}
 
     def record(
         self, diagnostics: Iterable[Diagnostic] = (), fault: int = -1, *, fault_after: bool = False

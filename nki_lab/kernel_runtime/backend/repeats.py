@@ -35,11 +35,11 @@ def merge_repeats(listing: Listing) -> None:
     The tiles that one line of the kernel fills are merged together or not at all: results of the engines before loads,
     which cost less to repeat, and the last lines first, as then tiles that only they read are not needed either.
     """
-    tiles = _Tiles(listing)
+    tiles = Tiles(listing)
     groups: dict[int, list[tuple[int, int]]] = {}
     for earlier, later in tiles.repeats():
         groups.setdefault(int(tiles.site_of_writer[later]), []).append((earlier, later))
-    room, dead = _FreeMemory(listing, tiles), _Dead(listing, tiles)
+    room, dead = _FreeMemory(listing, tiles), Dead(listing, tiles)
     replaced: dict[int, int] = {}
     for pairs in sorted(groups.values(), key=lambda pairs: tiles.rank(pairs[0][1])):
         wanted = [pair for pair in pairs if dead.is_needed(pair[1])]
@@ -47,10 +47,10 @@ def merge_repeats(listing: Listing) -> None:
             replaced.update((later, earlier) for earlier, later in wanted)
             dead.without([later for _, later in wanted])
     if replaced:
-        _replace(listing, tiles, replaced, dead)
+        replace_tiles(listing, tiles, replaced, dead)
 
 
-class _Tiles:
+class Tiles:
     """The buffers of a listing with the rows that write and read them."""
 
     def __init__(self, listing: Listing) -> None:
@@ -79,7 +79,7 @@ class _Tiles:
     def _simple(self) -> Mask:
         """Mark the tiles whose values follow from their writers, all of which come before all readers."""
         listing = self.listing
-        tile = np.array([_may_repeat(buffer) for buffer in listing.buffers], bool)
+        tile = np.array([may_stay(buffer) for buffer in listing.buffers], bool)
         tile &= (self.last_write >= 0) & (self.first_read > self.last_write)
         strange = np.array([not _is_pure(variant) for variant in listing.variants], bool)
         bad = strange[listing.variant[self.row]] & self.out
@@ -152,7 +152,7 @@ def hash_of(buffer: Buffer) -> int:
     return zlib.crc32(repr((buffer.shape, buffer.dtype.name, buffer.space.value, buffer.core)).encode())
 
 
-def _may_repeat(buffer: Buffer) -> bool:
+def may_stay(buffer: Buffer) -> bool:
     return buffer.on_chip and buffer.address is None and buffer.kind == "temp"
 
 
@@ -182,7 +182,7 @@ class _FreeMemory:
     Where the tiles in use are more than fit, those count that are accessed there: the others leave SBUF for a while.
     """
 
-    def __init__(self, listing: Listing, tiles: _Tiles) -> None:
+    def __init__(self, listing: Listing, tiles: Tiles) -> None:
         self._capacity = listing.program.arch.sbuf_usable_bytes
         self._tiles = tiles
         self._scale = max(1, -(-len(listing) // _STEPS))
@@ -215,16 +215,16 @@ class _FreeMemory:
         return True
 
 
-class _Dead:
+class Dead:
     """The rows whose results nothing needs once some tiles have another one in their place."""
 
-    def __init__(self, listing: Listing, tiles: _Tiles) -> None:
+    def __init__(self, listing: Listing, tiles: Tiles) -> None:
         self._tiles = tiles
         self.replaced = np.zeros(len(listing.buffers), bool)
         self.rows = np.zeros(len(listing), bool)
         self._pure = np.array([_is_pure(variant) for variant in listing.variants], bool)[listing.variant]
         self._pure &= np.bincount(tiles.row[tiles.out], minlength=len(listing)) > 0
-        kept = np.array([not _may_repeat(buffer) for buffer in listing.buffers], bool)
+        kept = np.array([not may_stay(buffer) for buffer in listing.buffers], bool)
         kept[[tensor._buffer.id for tensor in listing.program.outputs]] = True
         self._kept = kept | (tiles.last_read < 0)  # what nothing read from the start has its reasons
 
@@ -247,7 +247,7 @@ class _Dead:
             self.rows |= dead
 
 
-def _replace(listing: Listing, tiles: _Tiles, replaced: dict[int, int], dead: _Dead) -> None:
+def replace_tiles(listing: Listing, tiles: Tiles, replaced: dict[int, int], dead: Dead) -> None:
     """Let readers of replaced tiles read those that stand for them; drop the rows that are not needed."""
     reads = np.flatnonzero(~tiles.out & dead.replaced[tiles.buffer] & ~dead.rows[tiles.row])
     for access in reads.tolist():
@@ -264,7 +264,7 @@ def _replace(listing: Listing, tiles: _Tiles, replaced: dict[int, int], dead: _D
     listing.drop(dead.rows)
 
 
-def _twins(tiles: _Tiles, replaced: dict[int, int]) -> list[tuple[int, int]]:
+def _twins(tiles: Tiles, replaced: dict[int, int]) -> list[tuple[int, int]]:
     """Return (writer of a replaced tile, writer of the tile that stands for it)."""
     chosen = np.flatnonzero(tiles.out)
     order = chosen[np.argsort(tiles.buffer[chosen], kind="stable")]

@@ -75,6 +75,11 @@ def legalise(
     return use, tuple(notes)
 
 
+def is_legal(use: Use) -> bool:
+    """Return whether a call is legal; its sizes and its engine are entered on the way."""
+    return next(_problems(use), None) is None
+
+
 def _problems(use: Use) -> Iterator[Problem]:
     """Find problems of a use, in the order in which they count; its sizes and its engine are entered on the way."""
     instruction = use.instruction

@@ -2,6 +2,7 @@
 
 from nki_lab.kernel_runtime.timing.account import LaneTime, Timing
 from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of
+from nki_lab.kernel_runtime.timing.counterfactual import makespans_without
 from nki_lab.kernel_runtime.timing.efficiency import cadence, curve
 from nki_lab.kernel_runtime.timing.path import Path
 from nki_lab.kernel_runtime.timing.walk import walk
@@ -17,5 +18,6 @@ __all__ = [
     "cadence",
     "costs_of",
     "curve",
+    "makespans_without",
     "walk",
 ]

@@ -1,0 +1,180 @@
+"""NKI706, NKI707: instructions that one instruction on more partitions, or on longer rows, could replace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from nki_lab.isa.spec import Use
+from nki_lab.kernel_runtime.ir import Variant
+from nki_lab.kernel_runtime.issue.legality import is_legal
+from nki_lab.kernel_runtime.schedule import EDGE_KINDS
+from nki_lab.kernel_runtime.tensor import ViewType
+from nki_lab.kernel_runtime.timing import VariantCost
+from nki_lab.kernel_runtime.timing.costs import cost_of
+from nki_lab.rules.program_facts import Column, Mask
+from nki_lab.rules.rule import Findings, timed_rule
+from nki_lab.rules.timed_facts import TimedFacts
+
+_FLOW: Final = EDGE_KINDS.index("flow")
+_ENGINES: Final = ("vector", "scalar", "gpsimd")
+_PLACES: Final = 6  # those that the critical path spends most time at
+_LONGEST: Final = 512  # columns that one instruction is advised to take, as many as float32 has in a PSUM bank
+
+
+class _Groups(NamedTuple):
+    """Ops of which `size[variant]` can be one."""
+
+    ops: Mask
+    size: dict[int, int]
+
+
+@timed_rule("NKI706")
+def check(timed: TimedFacts) -> Findings:
+    """Yield one finding for a kernel that full partitions would make faster, at the instruction that costs it most.
+
+    The gain is that of as many fewer instructions of the same length as more partitions of one would hold.
+    """
+    pmax = timed.program.arch.pmax
+    found = _groups(timed, lambda variant: pmax // _partitions(variant) if variant.engine in _ENGINES else 1)
+    saving = timed.saving(found.ops, lambda number, cost: _shared(cost, cost, found.size[number]))
+    if saving is None:
+        return
+    facts, first = timed.facts, saving.first
+    rows = _partitions(timed.program.variants[timed.program.op_variant[first]])
+    yield facts.report(
+        "NKI706",
+        first,
+        f"{facts.name(first)}: works on {rows} of {pmax} partitions, {found.size[int(facts.variant[first])]} such "
+        f"instructions in one would gain {saving.gain}",
+        note=timed.shape(first),
+        limit=f"an instruction takes as long for {pmax} partitions as for one",
+        use="lay the tiles out so that several of them lie in the partitions of one",
+        related=saving.related,
+    )
+
+
+@timed_rule("NKI707")
+def check_length(timed: TimedFacts) -> Findings:
+    """Yield one finding for a kernel that longer instructions would make faster, at the one that costs it most.
+
+    The gain is that of as many fewer instructions of the longer rows' cost.
+    """
+    found = _groups(timed, lambda variant: _LONGEST // _columns(variant))
+    wide: dict[int, VariantCost] = {}
+    for number, most in found.size.items():
+        size, use = most, None
+        while size > 1 and (use := _longer(timed.program.variants[number], size)) is None:
+            size //= 2
+        found.size[number] = size
+        if use is not None:
+            wide[number] = cost_of(timed.program.arch, Variant(0, use))
+    ops = found.ops & np.isin(timed.facts.variant, list(wide))
+    saving = timed.saving(ops, lambda number, cost: _shared(cost, wide[number], found.size[number]))
+    if saving is None:
+        return
+    facts, first = timed.facts, saving.first
+    number = int(facts.variant[first])
+    yield facts.report(
+        "NKI707",
+        first,
+        f"{facts.name(first)}: {int((facts.site == facts.site[first]).sum()):,} instructions of "
+        f"{_columns(timed.program.variants[number])} columns, {found.size[number]} in one would gain {saving.gain}",
+        note=timed.shape(first),
+        limit="each instruction has a fixed time beside that for its columns",
+        use="keep the tiles side by side in one tensor and work on several of them at once",
+        related=saving.related,
+    )
+
+
+def _shared(cost: VariantCost, whole: VariantCost, size: int) -> VariantCost:
+    """Return the share of one instruction in another that stands for `size` of them."""
+    interval = min(cost.interval, max(1, whole.interval // size))
+    return replace(cost, interval=interval, latency=interval + whole.latency - whole.interval, issue=cost.issue // size)
+
+
+def _partitions(variant: Variant) -> int:
+    return max((variant.use.types[name].partitions for name in variant.names), default=1)
+
+
+def _columns(variant: Variant) -> int:
+    """Return the elements of a partition that a call writes, at least 1."""
+    outs = (variant.use.types[name] for name, out in zip(variant.names, variant.outs, strict=True) if out)
+    return max((view.free_size for view in outs), default=1) or 1
+
+
+def _longer(variant: Variant, size: int) -> Use | None:
+    """Return the same call with rows `size` times as long; None where that is not legal."""
+    use, columns = variant.use, _columns(variant)
+    types = {
+        name: _stretched(view, size) if view is not None and view.free_size == columns else view
+        for name, view in use.types.items()
+    }
+    other = Use(use.instruction, use.arch, types, use.attrs, {})
+    return other if is_legal(other) else None
+
+
+def _stretched(view: ViewType, size: int) -> ViewType:
+    """Return a type with `size` times as many elements, the new ones in an outer dimension."""
+    step = max(1, view.span_bytes // view.dtype.nbytes)
+    first = 1 if view.on_chip else 0
+    shape = (*view.shape[:first], size, *view.shape[first:])
+    strides = (*view.strides[:first], step, *view.strides[first:])
+    if len(view.shape) == first + 1 and view.contiguous:
+        shape = (*view.shape[:first], size * view.shape[first])
+        strides = view.strides
+    place = view.start_partition, 0, view.partition_step, view.indirect, view.placed, view.index
+    return ViewType(-1, view.space, view.dtype, shape, strides, *place)
+
+
+def _groups(timed: TimedFacts, most: Callable[[Variant], int]) -> _Groups:
+    """Return how many instructions of a variant can be one, at most `most`, at the places that cost most.
+
+    Instructions of one place count that do not follow from each other: those at the same step of the longest chain.
+    """
+    facts = timed.facts
+    limits = np.array([most(item) if _is_parallel(item) else 1 for item in timed.program.variants] or [1])
+    found = _Groups(np.zeros(len(timed.program), bool), {})
+    able = limits[facts.variant] > 1
+    if not timed.is_worthwhile(int(timed.path_time[able].sum())):
+        return found
+    size: dict[int, int] = {}
+    for site in timed.places(able)[:_PLACES]:
+        ops = able & (facts.site == site)
+        kind = facts.variant[ops]
+        together = np.unique(_steps(timed, ops) * len(limits) + kind)  # at one step of the chain, and equal
+        for number, count in zip(*np.unique(kind, return_counts=True), strict=True):
+            groups = int((together % len(limits) == number).sum())
+            size[int(number)] = min(size.get(int(number), int(limits[number])), int(count) // groups)
+        found.ops[ops] = True
+    found.size.update({number: item for number, item in size.items() if item > 1})
+    found.ops[:] &= np.isin(facts.variant, list(found.size))
+    return found
+
+
+def _is_parallel(variant: Variant) -> bool:
+    """Return whether a call does the same to each element of its operands, so that calls can be put together."""
+    instruction, use = variant.instruction, variant.use
+    partitions = {use.types[name].partitions for name in variant.names}
+    moved = any(use.types[name].indirect for name in variant.names)
+    return instruction.elementwise and variant.engine in _ENGINES and len(partitions) == 1 and not moved
+
+
+def _steps(timed: TimedFacts, ops: Mask) -> Column:
+    """Return of each of some ops how many of them it follows from one after the other, itself counted."""
+    schedule, rows = timed.schedule, np.flatnonzero(ops)
+    first, end = int(rows[0]), int(rows[-1]) + 1
+    start = schedule.start[first : end + 1].tolist()
+    edges = slice(start[0], start[-1])
+    before = np.where(schedule.kind[edges] == _FLOW, schedule.pred[edges].astype(np.int64), -1).tolist()
+    same_lane = schedule.lane_flow[first:end].tolist()
+    counts = ops[first:end].tolist()
+    level = [0] * (end - first)
+    for at, counted in enumerate(counts):
+        sources = [*before[start[at] - start[0] : start[at + 1] - start[0]], same_lane[at]]
+        level[at] = max([level[row - first] for row in sources if first <= row < first + at], default=0) + counted
+    found: Column = np.array(level, np.int64)[ops[first:end]]
+    return found
