@@ -190,8 +190,8 @@ def _intervals(times: Sequence[Row]) -> Iterator[str]:
         "the distance of a time outside, over the published time. The mean is ruled by a few runs that are off by a "
         "factor, of which one alone may decide which score is less; the other two columns tell of the rest. The rules "
         "of the classes were chosen among several with these same rows at hand, so that new families may be covered "
-        f"less: with three families in a class instead of {intervals.FAMILIES}, 70 % of the times were inside. What counts as "
-        "tiny was decided after the run that is farthest off was seen."
+        f"less: with three families in a class instead of {intervals.FAMILIES}, 70 % of the times were inside. What "
+        "counts as tiny was decided after the run that is farthest off was seen."
     )
     yield ""
     lines = [
