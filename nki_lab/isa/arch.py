@@ -84,7 +84,6 @@ class Arch:
 
     # Peak rates, for utilisations (TFLOP/s).
     tensor_tflops_bf16: float
-    tensor_tflops_fp32: float
     tensor_tflops_fp8: float
     tensor_tflops_mx: float
 
@@ -305,7 +304,6 @@ _V2: Final = (
     | _documented(
         _V2_GUIDE,
         sbuf_bytes=24 << 20,
-        tensor_tflops_fp32=23.0,
         sbuf_partition_bytes=192 << 10,
         hbm_bytes_per_ns=820.0,
         cores_per_chip=2,
@@ -382,7 +380,7 @@ _V3: Final = (
     _COMMON
     | _documented(
         _V3_GUIDE,
-        tensor_tflops_fp8=158.0, tensor_tflops_fp32=20.0, tensor_tflops_mx=0.0,
+        tensor_tflops_fp8=158.0, tensor_tflops_mx=0.0,
         sbuf_bytes=28 << 20, sbuf_partition_bytes=224 << 10,
         hbm_bytes_per_ns=2900.0, cores_per_chip=8,
         tensor_ghz=2.4, vector_ghz=0.96, scalar_ghz=1.2, gpsimd_ghz=1.2,
@@ -459,7 +457,7 @@ _V4: Final = (
     | _carried(_V3, "Trainium2", *(name for name in _V3 if name not in _COMMON))
     | _documented(
         _V4_GUIDE,
-        tensor_tflops_mx=315.0, tensor_tflops_fp32=20.0,
+        tensor_tflops_mx=315.0,
         sbuf_bytes=32 << 20,
         hbm_bytes_per_ns=4700.0, cores_per_chip=8,
         tensor_ghz=2.4, vector_ghz=1.2, scalar_ghz=1.2, gpsimd_ghz=1.2,

@@ -307,8 +307,8 @@ def _at_peak(program: Program) -> tuple[float, float]:
         flops, moved = instruction.flops(use), instruction.transpose_flops(use)
         if flops or moved:
             stationary, moving = (use.types[name].dtype for name in _multiplied(instruction))
-            products += count * flops / peak_flops_per_ns(program.arch, moving, stationary) if flops else 0.0
-            peak = peak_flops_per_ns(program.arch, moving, stationary, transposes=True)
+            peak = peak_flops_per_ns(program.arch, moving, stationary)
+            products += count * flops / peak
             transposes += count * moved / peak
     return products, transposes
 

@@ -67,7 +67,7 @@ export const DEFINITIONS = {
   dead: 'Bytes of tiles that were read for the last time and that no other tile took since, in the partition with most of them.',
   free: 'Bytes of a partition that neither live nor dead tiles take, in any partition of a core.',
   fragmented: 'The share of the free bytes outside the largest gap.',
-  mfu: 'The share of the run in which the Tensor Engines of its cores would do its matrix products, each at the peak rate for its dtype: bfloat16 (of 16 bits and TF32), float32, fp8 with two rows in a partition, or MX. Transposes are not counted.',
+  mfu: "The share of the run in which the Tensor Engines of its cores would do its matrix products, each at the peak rate of bfloat16, which AWS's profiler takes for float32 too, or at the higher one of fp8 with two rows in a partition, or MX. Transposes are not counted.",
   hfu: 'MFU with the transposes that the Tensor Engine does as products.',
   mbu: 'Bytes read from and written to HBM, as a share of what HBM gives in the time of the run to the two cores that share it.',
 } as const;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import F32, FP8, PACKED, DType
+from nki_lab.isa.dtype import FP8, PACKED, DType
 
 
 class Figure(NamedTuple):
@@ -40,8 +40,8 @@ FIGURES: Final = (
     Figure("free", "free", "Bytes of a partition that neither live nor dead tiles take, in any partition of a core."),
     Figure("fragmented", "fragmented", "The share of the free bytes outside the largest gap."),
     Figure("mfu", "MFU", "The share of the run in which the Tensor Engines of its cores would do its matrix products, "
-           "each at the peak rate for its dtype: bfloat16 (of 16 bits and TF32), float32, fp8 with two rows in a "
-           "partition, or MX. Transposes are not counted."),
+           "each at the peak rate of bfloat16, which AWS's profiler takes for float32 too, or at the higher one of fp8 "
+           "with two rows in a partition, or MX. Transposes are not counted."),
     Figure("hfu", "HFU", "MFU with the transposes that the Tensor Engine does as products."),
     Figure("mbu", "MBU", "Bytes read from and written to HBM, as a share of what HBM gives in the time of the run to "
            "the two cores that share it."),
@@ -49,16 +49,14 @@ FIGURES: Final = (
 DEFINITIONS: Final = {figure.name: figure.definition for figure in FIGURES}
 
 
-def peak_flops_per_ns(arch: Arch, moving: DType, stationary: DType, *, transposes: bool = False) -> float:
-    """Return the operations that a Tensor Engine does in a nanosecond, at best, for operands of these dtypes.
+def peak_flops_per_ns(arch: Arch, moving: DType, stationary: DType) -> float:
+    """Return the operations in a nanosecond that MFU and HFU compare products of these dtypes with.
 
-    Of fp8 operands it is the rate with two rows in a partition, whether a product has them or not; of `transposes` of
-    float32 the rate that only they reach.
+    Of fp8 operands it is the rate with two rows in a partition, whether a product has them or not. float32 is compared
+    with bfloat16: the MFU in AWS's matmul tutorial, whose operands are float32, divides by 78.64 TFLOP/s.
     """
     if moving in PACKED:
         peak = arch.tensor_tflops_mx
-    elif moving is F32:  # the dtype of the stationary operand costs nothing
-        peak = arch.tensor_tflops_bf16 / arch.fp32_transpose_factor if transposes else arch.tensor_tflops_fp32
     elif {moving, stationary} <= FP8:
         peak = arch.tensor_tflops_fp8
     else:
