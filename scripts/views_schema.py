@@ -156,10 +156,7 @@ def _literal(value: object, indent: str, before: int) -> str:
             return quote + value.replace("\u202f", r"\u202f") + quote
         case Mapping():
             keys = [f"{name if name.isidentifier() else repr(name)}: " for name in value]
-            parts = [
-                key + _literal(part, indent + "  ", len(indent) + len(key) + 3)
-                for key, part in zip(keys, value.values(), strict=True)
-            ]
+            parts = [_entry(key, part, indent) for key, part in zip(keys, value.values(), strict=True)]
             flat = f"{{ {', '.join(parts)} }}"
             if indent and before + len(flat) <= WIDTH and "\n" not in flat:
                 return flat
@@ -171,6 +168,13 @@ def _literal(value: object, indent: str, before: int) -> str:
                 return flat
             return "[\n" + "".join(f"{indent}  {part},\n" for part in parts) + indent + "]"
     raise TypeError(f"{value!r} cannot be written")
+
+
+def _entry(key: str, value: object, indent: str) -> str:
+    """An entry of an object; a long text has a line of its own, but for keys of up to four letters."""
+    text = _literal(value, indent + "  ", len(indent) + len(key) + 3)
+    is_long = isinstance(value, str) and len(indent) + len(key) + len(text) + 3 > WIDTH and len(key) > len("four: ")
+    return f"{key.rstrip()}\n{indent}    {text}" if is_long else key + text
 
 
 def _interfaces() -> Iterator[str]:

@@ -54,12 +54,15 @@ export const HUE_LABELS: Readonly<Record<Hue, string>> = {
 
 /** What each figure is. */
 export const DEFINITIONS = {
-  interval: 'The interval that contains 80 % of published times of runs of the same class (dialect, busiest engine, cores, target, what the compiler model did), around the predicted time: wider where something about the run is known not to be modelled.',
-  sources: 'How the costs on the critical path are known, as shares of it: documented, measured, inferred or guess. It does not tell how far off the time is.',
+  interval:
+    'The interval that contains 80 % of published times of runs of the same class (dialect, busiest engine, cores, target, what the compiler model did), around the predicted time: wider where something about the run is known not to be modelled.',
+  sources:
+    'How the costs on the critical path are known, as shares of it: documented, measured, inferred or guess. It does not tell how far off the time is.',
   busy: 'The time in which a lane executes instructions, slowed parts included; of DMA, the time in which any queue of the core does. Shares are of the time shown.',
   slowed: 'The part of the busy time by which instructions take longer than their own work.',
   critical: 'The part of the busy time that lies on the critical path.',
-  waiting: 'The time in which a lane is idle before an instruction that it will execute next; of DMA, the time in which no queue of the core executes before one will.',
+  waiting:
+    'The time in which a lane is idle before an instruction that it will execute next; of DMA, the time in which no queue of the core executes before one will.',
   empty: "The time after a lane's last instruction.",
   live: 'Bytes of tiles in use at a time, from the first write to the last read, in the fullest partition of a core.',
   peak: 'The most live bytes at any time, in the fullest partition of a core; of a run, of its fullest core.',
@@ -67,7 +70,7 @@ export const DEFINITIONS = {
   dead: 'Bytes of tiles that were read for the last time and that no other tile took since, in the partition with most of them.',
   free: 'Bytes of a partition that neither live nor dead tiles take, in any partition of a core.',
   fragmented: 'The share of the free bytes outside the largest gap.',
-  mfu: "The share of the run in which the Tensor Engines of its cores would do its matrix products, each at the peak rate of bfloat16, which AWS's profiler takes for float32 too, or at the higher one of fp8 with two rows in a partition, or MX. Transposes are not counted.",
+  mfu: 'The share of the run in which the Tensor Engines of its cores would do its matrix products, each at the peak rate of bfloat16, with which the profiler of AWS compares float32 too, or at the higher one of fp8 with two rows in a partition, or of MX. Transposes are not counted.',
   hfu: 'MFU with the transposes that the Tensor Engine does as products.',
   mbu: 'Bytes read from and written to HBM, as a share of what HBM gives in the time of the run to the two cores that share it.',
 } as const;

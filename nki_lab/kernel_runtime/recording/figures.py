@@ -40,8 +40,8 @@ FIGURES: Final = (
     Figure("free", "free", "Bytes of a partition that neither live nor dead tiles take, in any partition of a core."),
     Figure("fragmented", "fragmented", "The share of the free bytes outside the largest gap."),
     Figure("mfu", "MFU", "The share of the run in which the Tensor Engines of its cores would do its matrix products, "
-           "each at the peak rate of bfloat16, which AWS's profiler takes for float32 too, or at the higher one of fp8 "
-           "with two rows in a partition, or MX. Transposes are not counted."),
+           "each at the peak rate of bfloat16, with which the profiler of AWS compares float32 too, or at the higher "
+           "one of fp8 with two rows in a partition, or of MX. Transposes are not counted."),
     Figure("hfu", "HFU", "MFU with the transposes that the Tensor Engine does as products."),
     Figure("mbu", "MBU", "Bytes read from and written to HBM, as a share of what HBM gives in the time of the run to "
            "the two cores that share it."),
