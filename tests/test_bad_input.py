@@ -169,7 +169,7 @@ def test_an_uninitialised_read_is_reported_and_gives_nan() -> None:
 
 def test_syntax_outside_the_language_is_rejected_but_computed() -> None:
     run = nki_lab.run(comprehension, X, target="trn2")
-    assert [item.code for item in run.diagnostics] == ["NKI103"]
+    assert [item.code for item in run.diagnostics if item.severity != "information"] == ["NKI103"]
     assert np.array_equal(run.outputs[0], 2 * X)
     with pytest.raises(NkiError, match="NKI103"):
         nki_lab.run(comprehension, X, target="trn2", strict=True)

@@ -67,7 +67,7 @@ def test_a_counted_loop_over_data_does_as_many_passes(target: str, count: int, m
     done = nki_lab.run(picked, ROWS, number(count), target=target, memory=memory)
     wanted = np.where(np.arange(8)[:, None, None] < count, 2 * ROWS, 0)
     np.testing.assert_array_equal(done.outputs[0], wanted)
-    assert not done.diagnostics
+    assert not [item for item in done.diagnostics if item.severity != "information"]
     assert done.summary.instructions == len(done.recording) == 11 + 3 * count
 
 

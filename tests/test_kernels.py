@@ -133,7 +133,7 @@ def wide(array: Any) -> Any:
 def test_tiled_matmul_of_1024_agrees_with_float64(rng: Any, target: str, kind: Any, order: Any) -> None:
     a, b = (rng.standard_normal((1024, 1024)).astype(kind) for _ in range(2))
     run = nki_lab.run(matmul, a, b, target=target, matmul_order=order)
-    assert not run.diagnostics
+    assert not [item for item in run.diagnostics if item.severity != "information"]
     assert_close(run.outputs[0], wide(a).T @ wide(b))
 
 
@@ -152,7 +152,7 @@ def test_row_softmax_agrees_with_float64(rng: Any, target: str, kind: Any) -> No
     run = nki_lab.run(softmax, x, target=target)
     power = np.exp(wide(x) - wide(x).max(axis=1, keepdims=True))
     assert_close(run.outputs[0], power / power.sum(axis=1, keepdims=True))
-    assert not run.diagnostics
+    assert not [item for item in run.diagnostics if item.severity != "information"]
 
 
 @pytest.mark.parametrize("target", TARGETS)

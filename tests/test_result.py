@@ -205,7 +205,7 @@ def test_the_summary_tells_times_and_shares() -> None:
     assert all(0 <= busy <= summary.makespan_ns for busy in summary.engine_busy_ns.values())
     assert summary.engine_busy_ns["tensor"] > 0 == summary.engine_busy_ns["gpsimd"]
     assert sum(summary.confidence.values()) == pytest.approx(1)
-    assert summary.mfu == pytest.approx(summary.flops / (summary.makespan_ns * 20e3))
+    assert summary.mfu == pytest.approx(summary.flops / (summary.makespan_ns * 78.64e3))
     assert summary.sbuf_peak_bytes_per_partition >= 4 * (32 + 16)
     assert summary.psum_peak_bytes_per_partition == 4 * 16
     assert summary.launch_ns == 0

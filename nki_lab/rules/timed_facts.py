@@ -96,9 +96,10 @@ class TimedFacts:
         return Saving(self.gain(gain), self.first_at(first, ops), related)
 
     def shape(self, op: int) -> str:
-        """Return the first operand that an op reads, with its shape and dtype."""
+        """Return the first operand that an op reads, or else writes, with its shape and dtype."""
         variant = self.program.variants[self.program.op_variant[op]]
-        name = next(name for name, out in zip(variant.names, variant.outs, strict=True) if not out)
+        read = (name for name, out in zip(variant.names, variant.outs, strict=True) if not out)
+        name = next(read, variant.names[0])
         kind = variant.use.types[name]
         return f"{name}: {tuple(kind.shape)} {kind.dtype.name}"
 

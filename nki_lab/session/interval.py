@@ -221,7 +221,12 @@ def _bytes_to_read(program: Program) -> int:
 
 
 def figures_of(case: Case, nanoseconds: float) -> dict[str, Any]:
-    """Return the names of the summary about the interval of a time: bounds in nanoseconds, where from, why wider."""
+    """Return the names of the summary about the interval of a time: bounds in nanoseconds, where from, why wider.
+
+    A program without instructions takes no time, for certain: it has none of them.
+    """
+    if nanoseconds == 0:
+        return {}
     found = interval(case)
     return {
         "makespan_interval_ns": [nanoseconds * found.low, nanoseconds * found.high],

@@ -182,9 +182,9 @@ def test_tensors_at_one_address_keep_the_order_of_the_program_whatever_the_user_
             nisa.dma_copy(dst=out[number], src=tile, name=f"store{number}")
         return out
 
-    assert not nki_lab.run(kernel, ONES, target=TARGET).diagnostics
+    assert not [item for item in nki_lab.run(kernel, ONES, target=TARGET).diagnostics if item.severity != "information"]
     turned = nki_lab.run(kernel.with_schedule([("store0", "load1")]), ONES, target=TARGET)
-    assert [item.code for item in turned.diagnostics] == ["NKI402"]
+    assert [item.code for item in turned.diagnostics if item.severity != "information"] == ["NKI402"]
 
 
 # -- scatters, and edges between cores -----------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def test_no_rule_fails_and_no_gain_exceeds_the_kernel(kernel: Drawn, target: str
         patch.setattr(TimedFacts, "is_worthwhile", lambda _, gain: gain > 0)
         for found in check_timed(timed):
             assert found.severity == "information"
-    assert timed.retimed() == timed.timing.makespan
+    assert timed.retimed(order) == timed.timing.makespan
     assert timed.path_time.sum() <= timed.timing.makespan
 
 

@@ -56,7 +56,7 @@ def test_without_overlaps_physical_memory_computes_what_virtual_memory_does(kind
     y = rng.standard_normal((128, 512)).astype(kind)
     virtual = nki_lab.run(mixed, x, y, target=target, matmul_order="tile")
     physical = nki_lab.run(mixed, x, y, target=target, matmul_order="tile", memory="physical")
-    assert not physical.diagnostics
+    assert not [item for item in physical.diagnostics if item.severity != "information"]
     assert virtual.outputs[0].tobytes() == physical.outputs[0].tobytes()
 
 
