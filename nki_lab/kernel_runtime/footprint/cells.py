@@ -179,13 +179,16 @@ def _product(buffer: Buffer, offset: int, kind: ViewType | None, placed: bool) -
     """
     row_bytes = buffer.partition_bytes if buffer.on_chip else buffer.shape[-1] * buffer.dtype.nbytes
     first, byte = (buffer.address or (0, 0)) if placed else (0, 0)
-    everything = single(first, first + buffer.nbytes // row_bytes), single(byte, byte + row_bytes)
+
+    def everything() -> tuple[Runs, Runs]:
+        return single(first, first + buffer.nbytes // row_bytes), single(byte, byte + row_bytes)
+
     if kind is None:
-        return everything
+        return everything()
     size = kind.dtype.nbytes
     row, odd = divmod(row_bytes, size)
     if odd:
-        return everything if placed else None
+        return everything() if placed else None
     low, dims = positive(offset, kind)
     start_row, start = divmod(low, row)
     across = [(count, step) for count, step in dims if step % row]
@@ -193,7 +196,7 @@ def _product(buffer: Buffer, offset: int, kind: ViewType | None, placed: bool) -
     if start + sum((count - 1) * step for count, step in across) >= row:
         # A run of whole rows is a product all the same.
         if start or len(across) != 1 or across[0][1] != 1 or across[0][0] % row:
-            return everything if placed else None
+            return everything() if placed else None
         down.append((across[0][0] // row, 1))
         across = [(row, 1)]
     rows_found = progression(first + start_row, down, 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,6 +14,7 @@ Column = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 _MOST_RUNS: Final = 1 << 20  # of one set; beyond, the set is taken for everything between its ends
+_MOST_KEPT: Final = 1 << 12  # of one pattern
 
 
 class Runs(NamedTuple):
@@ -42,13 +45,21 @@ def progression(low: int, dims: Sequence[tuple[int, int]], width: int) -> Runs:
             width += (count - 1) * step
         else:
             coarse.append((count, step))
-    starts = np.array([low], np.int64)
-    size = 1
-    for count, _ in coarse:
-        size *= count
+    if not coarse:
+        return single(low, low + width)
+    size = math.prod([count for count, _ in coarse])
     if size > _MOST_RUNS:
         return single(low, low + width + sum((count - 1) * step for count, step in coarse))
-    for count, step in coarse:
+    runs_of = _runs_from_0 if size <= _MOST_KEPT else _runs_from_0.__wrapped__
+    found = runs_of(tuple(coarse), width)
+    return Runs(found.start + low, found.stop + low)
+
+
+@lru_cache(512)
+def _runs_from_0(dims: tuple[tuple[int, int], ...], width: int) -> Runs:
+    """Return the runs of a progression from 0 on."""
+    starts = np.zeros(1, np.int64)
+    for count, step in dims:
         starts = (starts[:, None] + np.arange(count, dtype=np.int64) * step).ravel()
     starts = distinct(starts)
     # Where a coarse step is shorter than what finer ones reach, runs touch or overlap.
