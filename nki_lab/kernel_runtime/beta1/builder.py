@@ -18,7 +18,7 @@ from nki_lab.diagnostic import NkiError, coded_error, diagnose
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.beta1.blocks import BlockTensor, require_tile
 from nki_lab.kernel_runtime.beta1.deferred import Box, Deferred, out_positions, result_position, writer_kind
-from nki_lab.kernel_runtime.beta1.splitting import parts
+from nki_lab.kernel_runtime.beta1.splitting import parts, too_many
 from nki_lab.kernel_runtime.beta1.subscript import OutsideView, checked, restricted, subscript
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue import context
@@ -183,8 +183,11 @@ class DeferringBuilder(Builder):
     ) -> NkiInstruction:
         if self._zeros:
             self._settle(instruction, live)
-        for part in parts(instruction, live):
-            done = super().issue(instruction, part, fixed, name)
+        if too_many(live):
+            for part in parts(instruction, live):
+                done = super().issue(instruction, part, fixed, name)
+        else:
+            done = super().issue(instruction, live, fixed, name)
         if self.places_tensors:
             self._demand_constants(instruction)
         kind = writer_kind(self.program.variants[self.program.op_variant[-1]])
@@ -223,7 +226,14 @@ class DeferringBuilder(Builder):
 
     def check(self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...]) -> None:
         """Raise what recording this call would raise; answers are kept by operand types and attributes."""
-        key: tuple[Any, ...] = (instruction, fixed, *[_type_key(value) for value in live])
+        key: tuple[Any, ...] = (
+            instruction,
+            fixed,
+            *[
+                (value._type or view_type(value)) if value.__class__ is NkiTensor else (value.__class__, value)
+                for value in live
+            ],
+        )
         try:
             known = key in self._legal
         except TypeError:
