@@ -61,8 +61,9 @@ def _is_load(variant: Variant) -> bool:
 
 
 def _has_repeats(timed: TimedFacts, loads: Mask) -> bool:
-    """Return whether two loads read the same elements."""
+    """Return whether two loads read the same elements of a tensor that one parameter names, or none."""
     accesses, views = timed.facts.accesses, timed.program.views
     read = accesses.view[loads[accesses.op] & ~accesses.is_out].tolist()
-    places = {(views[number].buffer.id, views[number].offset, views[number].type.id) for number in read}
-    return len(places) < len(read)
+    places = [(views[number].buffer.id, views[number].offset, views[number].type.id) for number in read]
+    counted = [place for place in places if place[0] not in timed.program.shared_inputs]
+    return len(set(counted)) < len(counted)
