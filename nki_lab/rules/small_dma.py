@@ -94,7 +94,7 @@ def _merges(timed: TimedFacts, ops: Mask, pieces: dict[int, int]) -> _Merge:
     group: dict[tuple[object, ...], list[int]] = {}  # by where the pieces that follow would begin
     cores = program.core_column()
     efficient = program.arch.dma_efficient_bytes
-    room = _Room(timed)
+    free = _FreeMemory(timed)
     for row in np.flatnonzero(ops).tolist():
         number = int(facts.variant[row])
         own = (int(facts.site[row]), number, int(cores[row]))
@@ -102,7 +102,7 @@ def _merges(timed: TimedFacts, ops: Mask, pieces: dict[int, int]) -> _Merge:
         mine = group.pop((*own, *places), [])
         if mine:
             held = last_needed[row] > mine[0] if is_load[row] else first_needing[mine].min() < row
-            far = not room.keeps(row if is_load[row] else mine, mine[0] if is_load[row] else row)
+            far = not free.keeps(row if is_load[row] else mine, mine[0] if is_load[row] else row)
             if held or far or len(mine) * pieces[number] >= efficient:
                 mine = []
         mine.append(row)
@@ -133,7 +133,7 @@ def _after(timed: TimedFacts, row: int, places: tuple[tuple[int, int], ...], pie
     )
 
 
-class _Room:
+class _FreeMemory:
     """The bytes of a partition of SBUF that are left for tiles that live longer."""
 
     def __init__(self, timed: TimedFacts) -> None:
