@@ -472,7 +472,8 @@ class Instruction:
     a run knows.
 
     An `elementwise` instruction computes each element of its result from those in the same place, so that it can be
-    cut along any dimension. `implicit_operands(use)` are constants that it reads besides its operands. Keywords that
+    cut along any dimension. One with a `rowwise` attribute reduces the trailing dimensions that the attribute names,
+    each row for itself. `implicit_operands(use)` are constants that it reads besides its operands. Keywords that
     are `tolerated` are no arguments; real kernels pass them, and their value says why they do nothing.
 
     `relief(use)` is the engine that the Beta 1 compiler takes for a call that leaves the choice to it, empty where it
@@ -520,6 +521,7 @@ class Instruction:
     dma_route: Callable[[Use], Route] | None = None
     relief: Callable[[Use], str] = lambda _use: ""
     elementwise: bool = False
+    rowwise: str = ""
     implicit_operands: Callable[[Use], tuple[Implicit, ...]] = lambda _use: ()
     tolerated: Mapping[str, str] = field(default_factory=dict)
     work: Callable[[Use], int] = _elements

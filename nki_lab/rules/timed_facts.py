@@ -26,6 +26,9 @@ WORTHWHILE: Final = 0.05
 """The share of a kernel's time, with its launch, below which a gain is not worth words. guess: published steps that
 gain less are within what their authors measure from run to run."""
 
+CostOf = Callable[[int, VariantCost], VariantCost]
+"""Another cost of a variant, from its number and its cost."""
+
 
 class Saving(NamedTuple):
     """A gain as users read it, the first op of the place that costs most, and the next places."""
@@ -38,12 +41,18 @@ class Saving(NamedTuple):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TimedFacts:
     """A program with its times. `program` is what is executed: device loops are laid out, a row for each instruction
-    of each iteration."""
+    of each iteration. `written` gives the program without what the compiler model left out, where it did."""
 
     program: Program
     allocation: Allocation
     schedule: Schedule
     timing: Timing
+    written: Callable[[], TimedFacts] | None = None
+
+    @cached_property
+    def as_written(self) -> TimedFacts:
+        """Return the program before the compiler model left out repeated rows, with its times; itself without that."""
+        return self if self.written is None else self.written()
 
     @cached_property
     def facts(self) -> ProgramFacts:
@@ -78,11 +87,11 @@ class TimedFacts:
         """Return the first of some ops that was issued at a site."""
         return int(np.flatnonzero(ops & (self.facts.site == site))[0])
 
-    def saving(self, ops: Mask, cost_of: Callable[[int, VariantCost], VariantCost]) -> Saving | None:
+    def saving(self, ops: Mask, cost_of: CostOf) -> Saving | None:
         """Return the saving by other costs of some ops, from their variants; None where it is not worthwhile."""
         if not self.is_worthwhile(int(self.path_time[ops].sum())):
             return None
-        return self.saving_of(ops, self.timing.makespan - self._at_costs(ops, cost_of))
+        return self.saving_of(ops, self.timing.makespan - self.at_costs((ops, cost_of)))
 
     def saving_of(self, ops: Mask, gain: int) -> Saving | None:
         """Return a gain in picoseconds with the places of some ops; None where it is not worthwhile."""
@@ -109,16 +118,21 @@ class TimedFacts:
         """Return the makespan in picoseconds in another order."""
         return walk(self.program, order, self.program.options, self.allocation).makespan
 
-    def _at_costs(self, ops: Mask, cost_of: Callable[[int, VariantCost], VariantCost]) -> int:
-        """Return the makespan in picoseconds with other costs of some ops."""
+    def at_costs(self, *changes: tuple[Mask, CostOf], order: Schedule | None = None) -> int:
+        """Return the makespan in picoseconds with other costs of some ops, from their variants, perhaps in another
+        order.
+        """
         program, variant = self.program, self.facts.variant.copy()
-        used = np.unique(variant[ops])
-        variant[ops] = len(program.variants) + np.searchsorted(used, variant[ops])
-        other = copy(program)
+        other, costs = copy(program), list(self.costs)
+        other.variants = list(program.variants)
+        for ops, cost_of in changes:
+            mine = self.facts.variant[ops]
+            used = np.unique(mine)
+            variant[ops] = len(costs) + np.searchsorted(used, mine)
+            other.variants += (program.variants[number] for number in used.tolist())
+            costs += (cost_of(number, self.costs[number]) for number in used.tolist())
         other.op_variant = array("I", variant.astype(np.uint32).tobytes())
-        other.variants = [*program.variants, *(program.variants[number] for number in used.tolist())]
-        costs = [*self.costs, *(cost_of(number, self.costs[number]) for number in used.tolist())]
-        return walk(other, self.schedule, program.options, self.allocation, costs=costs).makespan
+        return walk(other, order or self.schedule, program.options, self.allocation, costs=costs).makespan
 
     def reordered(self, program: Program) -> int:
         """Return the makespan in picoseconds of a copy of the program whose rows and tensors are the same."""
@@ -126,10 +140,14 @@ class TimedFacts:
 
     def rebuilt(self, program: Program) -> int | None:
         """Return the makespan in picoseconds of a changed copy of the program; None where memory has no room for it."""
+        makespan, fits = self.timed(program)
+        return makespan if fits else None
+
+    def timed(self, program: Program) -> tuple[int, bool]:
+        """Return the makespan in picoseconds of a changed copy of the program, and whether memory has room for it."""
         found = allocate(program)
-        if found.sbuf_peak > AddressSpace.of(sbuf, program.arch).usable:
-            return None
-        return walk(program, schedule(program, found), program.options, found).makespan
+        makespan = walk(program, schedule(program, found), program.options, found).makespan
+        return makespan, found.sbuf_peak <= AddressSpace.of(sbuf, program.arch).usable
 
     @property
     def may_lose_rows(self) -> bool:

@@ -155,6 +155,7 @@ class tensor_reduce:
     example = {"dst": "sbuf float32 128x1", "op": "add", "data": "sbuf float32 128x512", "axis": 1}
 
     precision = float32_or_bits("op")
+    rowwise = "axis"
 
     def exact(use: Use) -> bool:
         return use.attrs["op"].selects and not use.attrs["negate"]

@@ -100,8 +100,11 @@ class Tiles:
         shape = _mixed(np.array(kinds, np.uint64))
         place = _mixed(self._places() + _mixed((np.arange(len(row)) - listing.first[row]).astype(np.uint64)))
         row_key = _mixed(listing.variant.astype(np.uint64) + np.uint64(1 << 40))
-        # What is read while it changes is another value for each reader.
+        # What is read while it changes is another value for each reader. So is what several parameters name: which of
+        # them a reader means is not known, and to a kernel they are different tensors.
         unsteady = reads & ~self.simple[self.buffer] & (self.first_read <= self.last_write)[self.buffer]
+        if shared := listing.program.shared_inputs:
+            unsteady |= reads & np.isin(self.buffer, list(shared))
         row_key[row[unsteady]] = _mixed(row[unsteady].astype(np.uint64) + np.uint64(1 << 41))
         writers = np.flatnonzero(self.out & self.simple[self.buffer])
         writers = writers[np.argsort(self.buffer[writers], kind="stable")]
@@ -265,7 +268,10 @@ def replace_tiles(listing: Listing, tiles: Tiles, replaced: dict[int, int], dead
 
 
 def _twins(tiles: Tiles, replaced: dict[int, int]) -> list[tuple[int, int]]:
-    """Return (writer of a replaced tile, writer of the tile that stands for it)."""
+    """Return (writer of a replaced tile, writer of the tile that stands for it).
+
+    Where the one has more writers than the other, its last ones go with the other's last.
+    """
     chosen = np.flatnonzero(tiles.out)
     order = chosen[np.argsort(tiles.buffer[chosen], kind="stable")]
     numbers = np.arange(len(tiles.simple))
@@ -273,5 +279,7 @@ def _twins(tiles: Tiles, replaced: dict[int, int]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for later, earlier in replaced.items():
         mine, others = order[start[later] : end[later]], order[start[earlier] : end[earlier]]
-        found += zip(tiles.row[mine].tolist(), tiles.row[others].tolist(), strict=True)
+        same = tiles.row[others].tolist()
+        same = [*same[:1] * (len(mine) - len(same)), *same[max(0, len(same) - len(mine)) :]]
+        found += zip(tiles.row[mine].tolist(), same, strict=True)
     return found
