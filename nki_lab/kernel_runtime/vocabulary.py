@@ -131,8 +131,9 @@ DESCRIPTOR_MODES: Final = ("none", "static", "hardware", "software")
 ORIGINS: Final = ("source", "moved", "left out", "inserted")
 """What the compiler model did with a row.
 
-*source*: nothing. *moved*: it runs on another engine than the program says. *left out*: it is not executed; another row
-stands for it, or nothing needs its result. *inserted*: the program has no such row.
+*source*: nothing. *moved*: it runs on another engine than the program says, or earlier than rows of its engine that
+stand before it. *left out*: it is not executed; another row stands for it, or nothing needs its result. *inserted*: the
+program has no such row.
 """
 
 ARRANGEMENTS: Final = ("undeclared", "in order", "transposed", "product", "in place")
