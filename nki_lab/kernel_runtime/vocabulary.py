@@ -131,7 +131,7 @@ DESCRIPTOR_MODES: Final = ("none", "static", "hardware", "software")
 ORIGIN_LABELS: Final = MappingProxyType(
     {
         "source": "as the program says",
-        "moved": "on another engine than the program says",
+        "moved": "on another engine, or earlier, than the program says",
         "left out": "not executed",
         "inserted": "not in the program",
     }
@@ -141,8 +141,9 @@ ORIGIN_LABELS: Final = MappingProxyType(
 ORIGINS: Final = tuple(ORIGIN_LABELS)
 """What the compiler model did with a row.
 
-*source*: nothing. *moved*: it runs on another engine than the program says. *left out*: it is not executed; another row
-stands for it, or nothing needs its result. *inserted*: the program has no such row.
+*source*: nothing. *moved*: it runs on another engine than the program says, or earlier than rows of its engine that
+stand before it. *left out*: it is not executed; another row stands for it, or nothing needs its result. *inserted*: the
+program has no such row.
 """
 
 ARRANGEMENTS: Final = ("undeclared", "in order", "transposed", "product", "in place")

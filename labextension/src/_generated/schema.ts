@@ -218,7 +218,7 @@ export const STALLS: Readonly<Record<string, Stall>> = {
 /** What the compiler model did with a row. */
 export const ORIGIN_LABELS: Readonly<Record<Origin, string>> = {
   source: 'as the program says',
-  moved: 'on another engine than the program says',
+  moved: 'on another engine, or earlier, than the program says',
   'left out': 'not executed',
   inserted: 'not in the program',
 };

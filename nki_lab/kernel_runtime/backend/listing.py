@@ -159,6 +159,15 @@ class Listing:
         self.near = np.concatenate((self.near, near))[order]
         self.moved = np.concatenate((self.moved, np.zeros(more, bool)))[order]
 
+    def permute(self, order: Column, moved: Mask) -> None:
+        """Put the rows in another order; `moved` are those, by new place, of which it is said."""
+        self.changed = True
+        width = self.width
+        self.view = self.view[spread(self.first[order], width[order])]
+        for name in ("variant", "source", "near", "moved"):
+            setattr(self, name, getattr(self, name)[order])
+        self.moved |= moved
+
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def built(self) -> Program:
