@@ -41,13 +41,16 @@ class Saving(NamedTuple):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TimedFacts:
     """A program with its times. `program` is what is executed: device loops are laid out, a row for each instruction
-    of each iteration. `written` gives the program without what the compiler model left out, where it did."""
+    of each iteration. `written` gives the program with what the compiler model left out, where it did, and
+    `unspilled` the program without what the model put in for want of memory.
+    """
 
     program: Program
     allocation: Allocation
     schedule: Schedule
     timing: Timing
     written: Callable[[], TimedFacts] | None = None
+    unspilled: Callable[[], tuple[Program, Allocation]] | None = None
 
     @cached_property
     def as_written(self) -> TimedFacts:

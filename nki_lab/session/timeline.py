@@ -113,6 +113,7 @@ class Timeline:
                     schedule=self.schedule,
                     timing=self.timing,
                     written=self._with_repeats if self._leaves_loads_out else None,
+                    unspilled=self._with_room if self._is_spilled else None,
                 )
             )
         )
@@ -125,11 +126,24 @@ class Timeline:
         before, after = summarise(self.program).get("hbm_read_bytes", 0), summarise(self.chip).get("hbm_read_bytes", 0)
         return bool(before > (1 + WORTHWHILE) * after)
 
-    def _with_repeats(self) -> TimedFacts:
-        """Time the program with all steps of the compiler model but the one that leaves out what is repeated."""
-        steps = [name for name in compiler_steps(self.program.options) if name != "repeats"]
+    @property
+    def _is_spilled(self) -> bool:
+        """Whether the compiler model loads tiles again, or saves them, for want of memory."""
+        return self.compiled is not None and any(name in self.compiled.notes for name in MEMORY_NOTES)
+
+    def _without_step(self, step: str) -> Program:
+        """Return the program after all steps of the compiler model but one."""
+        steps = [name for name in compiler_steps(self.program.options) if name != step]
         made = compiled(self.program, steps)
-        program = self.program if made is None else made.program
+        return self.program if made is None else made.program
+
+    def _with_room(self) -> tuple[Program, Allocation]:
+        program = self._without_step("spills")
+        return program, allocate(program)
+
+    def _with_repeats(self) -> TimedFacts:
+        """Time the program without what the compiler model does about repeats."""
+        program = self._without_step("repeats")
         addresses = allocate(program)
         queues = schedule(program, addresses)
         timing = walk(program, queues, program.options, addresses)

@@ -97,6 +97,7 @@ def test_advice_s_own_page_shows_what_it_gains(rule: TimedRule) -> None:
         "NKI708": (nki_lab.spec((128, 16384), "float32"),),
         "NKI706": (nki_lab.spec((16, 8, 2048), "float32"),),
         "NKI709": (nki_lab.spec((32, 128, 8192), "bfloat16"),),
+        "NKI710": (nki_lab.spec((8, 128, 24576), "float32"),),
     }.get(rule.code, (SPEC,))
     run = session.profile(session.Launch(kernel.function, "trn2"), specs)
     assert {item.code for item in run.diagnostics} == {rule.code}
