@@ -361,6 +361,7 @@ class Use:
     attrs: Mapping[str, Any]
     dims: Mapping[str, int]
     engine: str = ""
+    dialect: str = "current"
     dtypes: dict[str, DType | None] = field(init=False)
 
     def __post_init__(self) -> None:
