@@ -113,7 +113,7 @@ class Timeline:
                     schedule=self.schedule,
                     timing=self.timing,
                     written=self._with_repeats if self._leaves_loads_out else None,
-                    unspilled=self._with_room if self._is_spilled else None,
+                    unspilled=self._unspilled if self._is_spilled else None,
                 )
             )
         )
@@ -137,7 +137,7 @@ class Timeline:
         made = compiled(self.program, steps)
         return self.program if made is None else made.program
 
-    def _with_room(self) -> tuple[Program, Allocation]:
+    def _unspilled(self) -> tuple[Program, Allocation]:
         program = self._without_step("spills")
         return program, allocate(program)
 

@@ -78,7 +78,7 @@ class Steps:
 
     @cached_property
     def changes(self) -> dict[str, Array]:
-        """What the compiler model did, by step: the table `changes` in the order of steps."""
+        """The table `changes` in the order of steps: the rows that the compiler model changed."""
         table = self.recording.table("changes")
         step = self.step_of[whole(table["row"])]
         order = np.argsort(step, kind="stable")
