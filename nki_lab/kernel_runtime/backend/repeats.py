@@ -69,15 +69,13 @@ class Tiles:
             np.maximum.at(last, self.buffer[chosen], self.row[chosen])
         self.simple = self._simple()
         self.is_late = spreads(listing)
-        self.is_load = np.array([item.engine == "dma" for item in listing.variants], bool)[listing.variant]
-        self.is_load &= ~self.is_late
         sites = np.frombuffer(listing.program.op_site, np.uint32).astype(np.int64)
         self.site_of_writer = np.append(sites[listing.near], -1)[np.minimum(self.first_write, rows)]
 
     def rank(self, tile: int) -> tuple[bool, int]:
         """Return a key that is smaller for tiles that are replaced earlier."""
         row = int(self.first_write[tile])
-        return bool(self.is_load[row]), -row
+        return self.listing.variants[self.listing.variant[row]].engine == "dma", -row
 
     def _simple(self) -> Mask:
         """Mark the tiles whose values follow from their writers, all of which come before all readers."""
