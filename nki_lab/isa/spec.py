@@ -474,8 +474,10 @@ class Instruction:
 
     An `elementwise` instruction computes each element of its result from those in the same place, so that it can be
     cut along any dimension. One with a `rowwise` attribute reduces the trailing dimensions that the attribute names,
-    each row for itself. `implicit_operands(use)` are constants that it reads besides its operands. Keywords that
-    are `tolerated` are no arguments; real kernels pass them, and their value says why they do nothing.
+    each row for itself. `stacked(use)` are the attributes that change in the call of another instruction that does
+    the same for each element of a further dimension, the first free one. `implicit_operands(use)` are constants that
+    it reads besides its operands. Keywords that are `tolerated` are no arguments; real kernels pass them, and their
+    value says why they do nothing.
 
     `relief(use)` is the engine that the Beta 1 compiler takes for a call that leaves the choice to it, empty where it
     keeps to `engine(use)`; see `kernel_runtime.backend.engines`.
@@ -523,6 +525,7 @@ class Instruction:
     relief: Callable[[Use], str] = lambda _use: ""
     elementwise: bool = False
     rowwise: str = ""
+    stacked: Callable[[Use], Mapping[str, Any]] | None = None
     implicit_operands: Callable[[Use], tuple[Implicit, ...]] = lambda _use: ()
     tolerated: Mapping[str, str] = field(default_factory=dict)
     work: Callable[[Use], int] = _elements
@@ -721,7 +724,7 @@ _KINDS: Final[Mapping[str, tuple[Any, Mapping[str, str]]]] = {
     "contraction": (Contraction, {"dst": "out", "stationary": "in", "moving": "in"}),
     "accumulation": (Accumulation, {"operand": "out"}),
     "fills": (Fill, {"operand": "attr"}),
-} | dict.fromkeys(("register_value", "keeps_state", "synchronizes", "warns"), (Callable, {}))
+} | dict.fromkeys(("register_value", "keeps_state", "synchronizes", "stacked", "warns"), (Callable, {}))
 """The class of a property, and the roles of the operands that its fields name."""
 
 

@@ -15,9 +15,11 @@ from typing import Final
 
 import numpy as np
 
+from nki_lab.kernel_runtime.backend.broadcasts import spread_by_products
 from nki_lab.kernel_runtime.backend.engines import choose_engines
 from nki_lab.kernel_runtime.backend.list_schedule import REORDERED, reorder
 from nki_lab.kernel_runtime.backend.listing import DEAD, Listing
+from nki_lab.kernel_runtime.backend.loops import merge_iterations
 from nki_lab.kernel_runtime.backend.memory import MEMORY_NOTES, fit_memory
 from nki_lab.kernel_runtime.backend.repeats import merge_repeats
 from nki_lab.kernel_runtime.footprint import Column, Mask
@@ -48,8 +50,10 @@ class Step:
 
 STEPS: Final[Mapping[str, Step]] = MappingProxyType(
     {
+        "loops": Step(run=merge_iterations, dialects=("beta1",)),
         "engines": Step(run=choose_engines, dialects=("beta1",), straight=False),
         "repeats": Step(run=merge_repeats, dialects=("beta1",)),
+        "broadcasts": Step(run=spread_by_products, dialects=("beta1",)),
         "spills": Step(run=fit_memory, dialects=("beta1",)),
         "order": Step(run=reorder, dialects=("beta1",)),
     }
