@@ -189,6 +189,7 @@ class Timeline:
                     timing=self.timing,
                     written=self._with_repeats if self._leaves_loads_out else None,
                     unspilled=self._with_room if self._is_spilled else None,
+                    inserted=None if self.compiled is None else self.compiled.source < 0,
                 )
             )
         )
