@@ -44,6 +44,7 @@ class TimedFacts:
     """A program with its times. `program` is what is executed: device loops are laid out, a row for each instruction
     of each iteration. `written` gives the program with what the compiler model left out, where it did, and
     `unspilled` the program without what the model put in for want of memory; `inserted` marks that.
+    `quotients` bound the measured time over the predicted one.
     """
 
     program: Program
@@ -53,6 +54,7 @@ class TimedFacts:
     written: Callable[[], TimedFacts] | None = None
     unspilled: Callable[[], tuple[Program, Allocation]] | None = None
     inserted: Mask | None = None
+    quotients: tuple[float, float] | None = None
 
     @cached_property
     def as_written(self) -> TimedFacts:
@@ -190,11 +192,15 @@ class TimedFacts:
         return gain > 0 and gain >= WORTHWHILE * (self.timing.makespan + launch)
 
     def gain(self, gain: int) -> str:
-        """Return a gain in picoseconds as users read it: nanoseconds, and the share of the kernel's time."""
-        nanoseconds = gain / _PICOSECONDS
-        return (
-            f"{nanoseconds:,.0f} ns of {self.timing.makespan / _PICOSECONDS:,.0f} ({gain / self.timing.makespan:.0%})"
-        )
+        """Return a gain in picoseconds as users read it: nanoseconds, the share of the kernel's time, and the bounds
+        that the interval of that time gives the gain.
+        """
+        nanoseconds, makespan = gain / _PICOSECONDS, self.timing.makespan / _PICOSECONDS
+        said = f"{nanoseconds:,.0f} ns of {makespan:,.0f} ({nanoseconds / makespan:.0%})"
+        if self.quotients is None:
+            return said
+        low, high = (nanoseconds * bound for bound in self.quotients)
+        return f"{said}, {low:,.0f} to {high:,.0f} by the interval of the time"
 
 
 def edges_of(found: Schedule) -> tuple[Column, Column, Mask]:
