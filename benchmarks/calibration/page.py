@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from benchmarks.calibration import intervals, statistics
+from benchmarks.calibration import advice, intervals, statistics
 from benchmarks.calibration.comparison import TIME, Row
 from benchmarks.calibration.published import Published
 from nki_lab.session import interval
@@ -63,6 +63,7 @@ def _lines(published: Published, rows: Sequence[Row], version: str) -> Iterator[
     yield from _order(times)
     yield from _ceilings(rows)
     yield from _intervals(times)
+    yield from advice.section()
     yield from _components(rows)
     yield from _mechanisms(times)
     yield from _fits(times)

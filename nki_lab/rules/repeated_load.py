@@ -1,4 +1,4 @@
-"""NKI704, NKI709: loads of bytes that were loaded before, where memory has room to keep them, and where it has not."""
+"""NKI704, NKI709: loads and results that were there before, where memory has room to keep them, and where not."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from nki_lab.rules.timed_facts import TimedFacts
 
 
 class _Repeats(NamedTuple):
-    """The loads of a program, those of them that bring what an earlier one brought, and those for whose tile an
-    earlier one stands in `merged`, a copy of the program; None where it has none."""
+    """The loads of a program, those of them that bring what an earlier one brought, and the instructions, loads and
+    others, for whose tile an earlier one stands in `merged`, a copy of the program; None where it has none."""
 
     loads: Mask
     again: Mask
@@ -28,7 +28,8 @@ class _Repeats(NamedTuple):
 
 @timed_rule("NKI704")
 def check(timed: TimedFacts) -> Findings:
-    """Yield one finding for a kernel that tiles kept in SBUF would make faster, at the load that costs it most.
+    """Yield one finding for a kernel that tiles kept in SBUF would make faster, at the load that costs it most, or at
+    the instruction where no load is repeated.
 
     The gain is that of a copy of the program in which one tile stands for all later ones of the same values, as the
     compiler of Beta 1 has it, with addresses and queues of its own. Where the compiler model has done that, the gain is
@@ -39,20 +40,27 @@ def check(timed: TimedFacts) -> Findings:
     if found.merged is None or not found.kept.any():
         return
     makespan = timed.timing.makespan if written is not timed else timed.rebuilt(found.merged)
-    saving = None if makespan is None else written.saving_of(found.kept, written.timing.makespan - makespan)
+    loads = found.loads
+    again = found.kept & loads if (found.kept & loads).any() else found.kept
+    saving = None if makespan is None else written.saving_of(again, written.timing.makespan - makespan)
     if saving is None:
         return
-    facts, moved, loads = written.facts, written.timing.bytes, found.loads
+    facts, moved = written.facts, written.timing.bytes
     least, loaded = (int(moved[rows].sum(dtype=np.int64)) for rows in (loads & ~found.kept, loads))
     where = ", where the compiler does not keep them by itself" if written is not timed else ""
+    if again is found.kept:
+        what = f"{int(again.sum()):,} instructions compute what was computed before"
+        limit = f"the kernel executes {len(written.program):,} instructions"
+    else:
+        what = f"{int(again.sum()):,} of {int(loads.sum()):,} loads bring what was loaded before"
+        limit = f"the kernel loads {loaded:,} bytes, {least:,} are enough"
     yield facts.report(
         "NKI704",
         saving.first,
-        f"{facts.name(saving.first)}: {int(found.kept.sum()):,} of {int(loads.sum()):,} loads bring what was loaded "
-        f"before; tiles kept in SBUF would gain {saving.gain}{where}",
+        f"{facts.name(saving.first)}: {what}; tiles kept in SBUF would gain {saving.gain}{where}",
         note=written.shape(saving.first),
-        limit=f"the kernel loads {loaded:,} bytes, {least:,} are enough",
-        use="load before the loop, or keep the tiles in a list that outlives it",
+        limit=limit,
+        use="load and compute before the loop, or keep the tiles in a list that outlives it",
         related=saving.related,
     )
 
@@ -108,12 +116,14 @@ def _repeats(facts: ProgramFacts) -> _Repeats:
     loads: Mask = program.variants_where(_is_load)[facts.variant]
     again = _again(facts, loads)
     kept = np.zeros(len(program), bool)
-    if not again.any() or program.cores != 1 or program.registers:
+    if program.cores != 1 or program.registers:
         return _Repeats(loads, again, kept, None)
     listing = Listing(program)
     merge_repeats(listing)
+    if not listing.stand_in:
+        return _Repeats(loads, again, kept, None)
     kept[list(listing.stand_in)] = True
-    return _Repeats(loads, again, kept & loads, listing.built())
+    return _Repeats(loads, again, kept, listing.built())
 
 
 def _is_load(variant: Variant) -> bool:

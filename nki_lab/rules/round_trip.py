@@ -25,8 +25,8 @@ def check(timed: TimedFacts) -> Findings:
     listing = Listing(program)
     loads = np.zeros(len(program), bool)
     loads[leave_out_round_trips(listing)] = True
-    if not loads.any():
-        return
+    if not loads.any() or (timed.inserted is not None and bool((loads & timed.inserted).any())):
+        return  # NKI710 tells of spills
     makespan, fits = timed.timed(listing.built())
     saving = timed.saving_of(loads, timed.timing.makespan - makespan)
     if saving is None:

@@ -13,12 +13,12 @@ from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import Unmodelled
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
+from nki_lab.kernel_runtime.schedule import EDGE_KINDS
 from nki_lab.kernel_runtime.tensor import sbuf
 from nki_lab.kernel_runtime.timing import VariantCost, walk
 from nki_lab.rules.program_facts import Column, Mask
 from nki_lab.rules.rule import Findings, timed_rule
-from nki_lab.rules.timed_facts import TimedFacts
+from nki_lab.rules.timed_facts import TimedFacts, edges_of
 
 _FLOW: Final = EDGE_KINDS.index("flow")
 
@@ -73,19 +73,13 @@ def _piece(variant: Variant) -> int:
     return declared(variant.use).descriptor_bytes
 
 
-def _edges(found: Schedule) -> tuple[Column, Column, Mask]:
-    """Return (op, what it waits for, whether for its result) of all edges."""
-    op = np.repeat(np.arange(len(found.start) - 1), np.diff(found.start))
-    return op, found.pred.astype(np.int64), found.kind == _FLOW
-
-
 def _merges(timed: TimedFacts, ops: Mask, pieces: dict[int, int]) -> _Merge:
     """Put transfers of one place together whose pieces are neighbours, as far as nothing between them decides about
     them, and memory has room for what is loaded earlier or stored later.
     """
     program, facts = timed.program, timed.facts
     count = len(program)
-    op, before, flow = _edges(timed.schedule)
+    op, before, flow = edges_of(timed.schedule)
     last_needed, first_needing = np.full(count, -1), np.full(count, count)
     np.maximum.at(last_needed, op[flow], before[flow])
     np.minimum.at(first_needing, before[flow], op[flow])
@@ -97,7 +91,7 @@ def _merges(timed: TimedFacts, ops: Mask, pieces: dict[int, int]) -> _Merge:
     free = _FreeMemory(timed)
     for row in np.flatnonzero(ops).tolist():
         number = int(facts.variant[row])
-        own = (int(facts.site[row]), number, int(cores[row]))
+        own = (number, int(cores[row]))
         places = _places(timed, row)
         mine = group.pop((*own, *places), [])
         if mine:
@@ -175,7 +169,7 @@ def _retimed(timed: TimedFacts, merge: _Merge) -> int:
             program.variants.append(program.variants[key[0]])
         variant[row] = made[key]
     program.op_variant = array("I", variant.astype(np.uint32).tobytes())
-    return walk(program, _order(timed, merge), program.options, timed.allocation, costs=costs).makespan
+    return walk(program, timed.carried(merge.carrier), program.options, timed.allocation, costs=costs).makespan
 
 
 def _of_more(arch: Arch, cost: VariantCost, times: int) -> VariantCost:
@@ -192,29 +186,4 @@ def _of_more(arch: Arch, cost: VariantCost, times: int) -> VariantCost:
         hbm_bytes=cost.hbm_bytes * times,
         descriptor_bytes=longer,
         spaced=longer >= arch.dma_short_descriptor_bytes,
-    )
-
-
-def _order(timed: TimedFacts, merge: _Merge) -> Schedule:
-    """Return the schedule without the transfers that others carry. What waits for one of them waits for its carrier,
-    and a carrier waits for the results that it moves.
-    """
-    found, carrier = timed.schedule, merge.carrier
-    op, before, flow = _edges(found)
-    gone = carrier != np.arange(len(carrier))
-    to, source = carrier[op], carrier[before]
-    same_lane = found.lane[to] == found.lane[source]
-    changed = gone[op] | gone[before]
-    kept = ~changed | ((source < to) & ~same_lane & (flow | ~gone[op]))
-    to, source, kind = to[kept], source[kept], found.kind[kept]
-    rank = np.lexsort((source, to))
-    lane_flow = found.lane_flow.copy()
-    lane_flow[(lane_flow >= 0) & gone[lane_flow]] = -1
-    return replace(
-        found,
-        start=np.searchsorted(to[rank], np.arange(len(carrier) + 1)),
-        pred=source[rank].astype(found.pred.dtype),
-        kind=kind[rank],
-        order=tuple(order[~gone[order]] for order in found.order),
-        lane_flow=lane_flow,
     )

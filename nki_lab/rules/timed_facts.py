@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -15,11 +15,12 @@ from nki_lab.diagnostic import Related
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.schedule import Schedule, schedule
+from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule, schedule
 from nki_lab.kernel_runtime.tensor import sbuf
 from nki_lab.kernel_runtime.timing import Timing, VariantCost, costs_of, walk
 from nki_lab.rules.program_facts import Column, Mask, ProgramFacts
 
+_FLOW: Final = EDGE_KINDS.index("flow")
 _PICOSECONDS: Final = 1000  # in a nanosecond
 
 WORTHWHILE: Final = 0.05
@@ -42,7 +43,8 @@ class Saving(NamedTuple):
 class TimedFacts:
     """A program with its times. `program` is what is executed: device loops are laid out, a row for each instruction
     of each iteration. `written` gives the program with what the compiler model left out, where it did, and
-    `unspilled` the program without what the model put in for want of memory.
+    `unspilled` the program without what the model put in for want of memory; `inserted` marks that.
+    `quotients` bound the measured time over the predicted one.
     """
 
     program: Program
@@ -51,6 +53,8 @@ class TimedFacts:
     timing: Timing
     written: Callable[[], TimedFacts] | None = None
     unspilled: Callable[[], tuple[Program, Allocation]] | None = None
+    inserted: Mask | None = None
+    quotients: tuple[float, float] | None = None
 
     @cached_property
     def as_written(self) -> TimedFacts:
@@ -137,6 +141,30 @@ class TimedFacts:
         other.op_variant = array("I", variant.astype(np.uint32).tobytes())
         return walk(other, order or self.schedule, program.options, self.allocation, costs=costs).makespan
 
+    def carried(self, carrier: Column) -> Schedule:
+        """Return the schedule without the ops whose work others do: `carrier[op]`, or the op itself. What waits for one
+        of them waits for its carrier, and a carrier waits for the results that they need, as far as these come before.
+        """
+        found = self.schedule
+        op, before, flow = edges_of(found)
+        gone = carrier != np.arange(len(carrier))
+        to, source = carrier[op], carrier[before]
+        same_lane = found.lane[to] == found.lane[source]
+        changed = gone[op] | gone[before]
+        kept = ~changed | ((source < to) & ~same_lane & (flow | ~gone[op]))
+        to, source, kind = to[kept], source[kept], found.kind[kept]
+        rank = np.lexsort((source, to))
+        lane_flow = found.lane_flow.copy()
+        lane_flow[(lane_flow >= 0) & gone[lane_flow]] = -1
+        return replace(
+            found,
+            start=np.searchsorted(to[rank], np.arange(len(carrier) + 1)),
+            pred=source[rank].astype(found.pred.dtype),
+            kind=kind[rank],
+            order=tuple(order[~gone[order]] for order in found.order),
+            lane_flow=lane_flow,
+        )
+
     def reordered(self, program: Program) -> int:
         """Return the makespan in picoseconds of a copy of the program whose rows and tensors are the same."""
         return walk(program, schedule(program, self.allocation), program.options, self.allocation).makespan
@@ -164,8 +192,18 @@ class TimedFacts:
         return gain > 0 and gain >= WORTHWHILE * (self.timing.makespan + launch)
 
     def gain(self, gain: int) -> str:
-        """Return a gain in picoseconds as users read it: nanoseconds, and the share of the kernel's time."""
-        nanoseconds = gain / _PICOSECONDS
-        return (
-            f"{nanoseconds:,.0f} ns of {self.timing.makespan / _PICOSECONDS:,.0f} ({gain / self.timing.makespan:.0%})"
-        )
+        """Return a gain in picoseconds as users read it: nanoseconds, the share of the kernel's time, and the bounds
+        that the interval of that time gives the gain.
+        """
+        nanoseconds, makespan = gain / _PICOSECONDS, self.timing.makespan / _PICOSECONDS
+        said = f"{nanoseconds:,.0f} ns of {makespan:,.0f} ({nanoseconds / makespan:.0%})"
+        if self.quotients is None:
+            return said
+        low, high = (nanoseconds * bound for bound in self.quotients)
+        return f"{said}, {low:,.0f} to {high:,.0f} by the interval of the time"
+
+
+def edges_of(found: Schedule) -> tuple[Column, Column, Mask]:
+    """Return (op, what it waits for, whether for its result) of all edges."""
+    op = np.repeat(np.arange(len(found.start) - 1), np.diff(found.start))
+    return op, found.pred.astype(np.int64), found.kind == _FLOW

@@ -24,7 +24,7 @@ from nki_lab.kernel_runtime.timing import Timing, makespans_without, walk
 from nki_lab.kernel_runtime.vocabulary import STALL_REASONS
 from nki_lab.rules import TimedFacts, check_timed
 from nki_lab.rules.timed_facts import WORTHWHILE
-from nki_lab.session.interval import Case, case_of, figures_of
+from nki_lab.session.interval import Case, case_of, figures_of, interval
 from nki_lab.session.recorded_rows import RecordedRows, recorded_rows, tables_of_program
 from nki_lab.session.recorded_tables import recorded_tables
 from nki_lab.session.summary import Summary, at_peak, busy_ns, peak_use, summarise
@@ -112,19 +112,18 @@ class Timeline:
                     allocation=self.chip_allocation,
                     schedule=self.schedule,
                     timing=self.timing,
-                    written=self._with_repeats if self._leaves_loads_out else None,
+                    written=self._with_repeats if self._leaves_repeats_out else None,
                     unspilled=self._unspilled if self._is_spilled else None,
+                    inserted=None if self.compiled is None else self.compiled.source < 0,
+                    quotients=self._quotients,
                 )
             )
         )
 
     @property
-    def _leaves_loads_out(self) -> bool:
-        """Whether the compiler model leaves out repeated loads that are a worthwhile part of all transfers."""
-        if self.compiled is None or len(self.chip) >= len(self.program):
-            return False
-        before, after = summarise(self.program).get("hbm_read_bytes", 0), summarise(self.chip).get("hbm_read_bytes", 0)
-        return bool(before > (1 + WORTHWHILE) * after)
+    def _leaves_repeats_out(self) -> bool:
+        """Whether the compiler model leaves out a worthwhile part of the rows."""
+        return self.compiled is not None and len(self.chip) < (1 - WORTHWHILE) * len(self.program)
 
     @property
     def _is_spilled(self) -> bool:
@@ -147,7 +146,15 @@ class Timeline:
         addresses = allocate(program)
         queues = schedule(program, addresses)
         timing = walk(program, queues, program.options, addresses)
-        return TimedFacts(program=program, allocation=addresses, schedule=queues, timing=timing)
+        return TimedFacts(
+            program=program, allocation=addresses, schedule=queues, timing=timing, quotients=self._quotients
+        )
+
+    @property
+    def _quotients(self) -> tuple[float, float]:
+        """The bounds of the measured time over the predicted one."""
+        found = interval(self.case)
+        return found.low, found.high
 
     @cached_property
     def busy(self) -> dict[str, float]:
