@@ -87,7 +87,7 @@ def counts(done: Any) -> dict[str, Any]:
         return {}
     engines: Counter[str] = Counter()
     products = transposes = 0
-    for variant, count in counted(line.program):
+    for variant, count in counted(line.chip):
         engines[variant.engine] += count
         if variant.instruction.flops(variant.use):
             products += count
