@@ -105,8 +105,10 @@ def mechanisms() -> list[str]:
 
 
 def without(done: Any, every: bool) -> dict[str, float]:
-    """Return the makespan in nanoseconds with a mechanism switched off: the launch, or with `every` each in turn,
-    those of the walk and the steps of the compiler model."""
+    """Return the makespan in nanoseconds with one mechanism switched off: the launch; with `every`, each in turn.
+
+    Mechanisms are those of the walk and the steps of the compiler model.
+    """
     from nki_lab.kernel_runtime.allocate import allocate
     from nki_lab.kernel_runtime.backend import compiled
     from nki_lab.kernel_runtime.options import compiler_steps
