@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from nki_lab.kernel_runtime.backend.broadcasts import multiply_broadcasts
 from nki_lab.kernel_runtime.backend.engines import choose_engines
 from nki_lab.kernel_runtime.backend.list_schedule import REORDERED, reorder
 from nki_lab.kernel_runtime.backend.listing import DEAD, Listing
@@ -48,6 +49,7 @@ class Step:
 
 STEPS: Final[Mapping[str, Step]] = MappingProxyType(
     {
+        "broadcasts": Step(run=multiply_broadcasts, dialects=("beta1",)),
         "engines": Step(run=choose_engines, dialects=("beta1",), straight=False),
         "repeats": Step(run=merge_repeats, dialects=("beta1",)),
         "spills": Step(run=fit_memory, dialects=("beta1",)),

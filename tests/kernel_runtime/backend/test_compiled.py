@@ -18,6 +18,7 @@ from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.backend import COMPILER_STEPS, DEAD, STEPS, Compiled, compiled
 from nki_lab.kernel_runtime.ir import Program, verify
 from nki_lab.kernel_runtime.numerics.executor import Executor
+from nki_lab.kernel_runtime.tensor import psum
 
 Kernel = Callable[..., Any]
 RANDOM = np.random.default_rng(0)
@@ -92,7 +93,21 @@ def overflowing(a):
     return out
 
 
+@nki.jit
+def broadcast(a):
+    """Multiply tiles with rows of one partition: one row fits a bank of PSUM, one does not, one is half as wide."""
+    out = nl.ndarray((3, 128, 1024), a.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(a[0])
+    for row, width in ((0, 512), (1, 1024)):
+        line = nl.load(a[1, row : row + 1, 0:width]).broadcast_to((128, width))
+        nl.store(out[row, :, 0:width], nisa.tensor_tensor(tile[:, 0:width], line, op=nl.multiply))
+    half = nl.load(a[1, 2:3, 0:256], dtype=nl.bfloat16).broadcast_to((64, 256))
+    nl.store(out[2, 0:64, 0:256], nisa.tensor_tensor(tile[0:64, 0:256], half, op=nl.add))
+    return out
+
+
 CASES = (
+    (broadcast, (MANY,)),
     (repeated, (WIDE,)),
     (rewritten, (WIDE,)),
     (transposed, (WIDE, SQUARE)),
@@ -176,6 +191,15 @@ def test_what_is_computed_waits_in_hbm() -> None:
     )
 
 
+def test_broadcasts_over_partitions_are_products_with_ones() -> None:
+    found = made(program_of(broadcast, MANY), "broadcasts")
+    names = [found.program.variant_of(row).instruction.name for row in range(len(found.program))]
+    assert names.count("nc_matmul") == 1 + 2 + 1
+    assert names.count("tensor_copy") == 2 + 1  # of what fits a bank in float32 nothing is copied
+    products = [op for op in found.program.ops() if op.variant.instruction.name == "tensor_tensor"]
+    assert [any(view.type.space is psum for view in op.reads) for op in products] == [True, False, False]
+
+
 def test_copies_that_name_no_engine_leave_the_vector_engine() -> None:
     program = program_of(transposed, WIDE, SQUARE)
     found = made(program, "engines")
@@ -195,7 +219,9 @@ def test_the_current_dialect_keeps_its_program() -> None:
 
 
 def test_an_unknown_step_is_refused() -> None:
-    with pytest.raises(ValueError, match="compiler_model names loops; choose all, none, or engines, repeats, spills"):
+    with pytest.raises(
+        ValueError, match="compiler_model names loops; choose all, none, or broadcasts, engines, repeats, spills"
+    ):
         nki_lab.Options(compiler_model="engines,loops")
 
 
