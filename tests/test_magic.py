@@ -28,7 +28,7 @@ from nki_lab.kernel_runtime.issue.context import local
 from nki_lab.magic import NkiMagics, cell, notebook_context
 from nki_lab.magic.notebook_context import NotebookContext
 from nki_lab.magic.runs import LINES
-from nki_lab.query import kernels
+from nki_lab.query import one_kernel
 from nki_lab.result import Run
 from nki_lab.rules import SyntaxRule
 from nki_lab.session import call as session_call
@@ -400,7 +400,7 @@ def test_a_program_is_judged_once_by_the_run_or_by_the_check(
     call: str, notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[str] = []
-    for module in (kernels, session_call):
+    for module in (one_kernel, session_call):
         original = module.check_program
         monkeypatch.setattr(module, "check_program", lambda facts, original=original: (
             judged.append(facts.program.name), original(facts)

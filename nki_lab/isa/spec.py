@@ -361,6 +361,7 @@ class Use:
     attrs: Mapping[str, Any]
     dims: Mapping[str, int]
     engine: str = ""
+    dialect: str = "current"
     dtypes: dict[str, DType | None] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -481,9 +482,10 @@ class Instruction:
 
     An `elementwise` instruction computes each element of its result from those in the same place, so that it can be
     cut along any dimension. One with a `rowwise` attribute reduces the trailing dimensions that the attribute names,
-    each row for itself. One that `folds` can reduce each row of its own result on the way. `implicit_operands(use)` are
-    constants that it reads besides its operands. Keywords that are `tolerated` are no arguments; real kernels pass
-    them, and their value says why they do nothing.
+    each row for itself. One that `folds` can reduce each row of its own result on the way. `stacked(use)` are the
+    attributes that change in the call of another instruction that does the same for each element of a further
+    dimension, the first free one. `implicit_operands(use)` are constants that it reads besides its operands. Keywords
+    that are `tolerated` are no arguments; real kernels pass them, and their value says why they do nothing.
 
     `relief(use)` is the engine that the Beta 1 compiler takes for a call that leaves the choice to it, empty where it
     keeps to `engine(use)`; see `kernel_runtime.backend.engines`.
@@ -532,6 +534,7 @@ class Instruction:
     elementwise: bool = False
     rowwise: str = ""
     folds: Fold | None = None
+    stacked: Callable[[Use], Mapping[str, Any]] | None = None
     implicit_operands: Callable[[Use], tuple[Implicit, ...]] = lambda _use: ()
     tolerated: Mapping[str, str] = field(default_factory=dict)
     work: Callable[[Use], int] = _elements
@@ -731,7 +734,7 @@ _KINDS: Final[Mapping[str, tuple[Any, Mapping[str, str]]]] = {
     "accumulation": (Accumulation, {"operand": "out"}),
     "fills": (Fill, {"operand": "attr"}),
     "folds": (Fold, {"result": "out", "operator": "attr"}),
-} | dict.fromkeys(("register_value", "keeps_state", "synchronizes", "warns"), (Callable, {}))
+} | dict.fromkeys(("register_value", "keeps_state", "synchronizes", "stacked", "warns"), (Callable, {}))
 """The class of a property, and the roles of the operands that its fields name."""
 
 

@@ -18,13 +18,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.kernel_runtime.backend.listing import DEAD, Listing
+from nki_lab.kernel_runtime.backend.broadcasts import spreads
+from nki_lab.kernel_runtime.backend.listing import DEAD, Listing, is_pure, may_stay
 from nki_lab.kernel_runtime.footprint import Mask
-from nki_lab.kernel_runtime.ir import Variant, registers_of, synchronization
 from nki_lab.kernel_runtime.tensor import Buffer, sbuf
 
 _ROUNDS: Final = 24  # how many computations after each other a value is followed through
 _STEPS: Final = 8192  # parts of the program's time in which the memory in use is known
+
+REPEATS_NOTE: Final = "repeated instructions left out"
+"""The note about what was computed before."""
 
 Hashes = NDArray[np.uint64]
 
@@ -68,6 +71,7 @@ class Tiles:
             np.minimum.at(first, self.buffer[chosen], self.row[chosen])
             np.maximum.at(last, self.buffer[chosen], self.row[chosen])
         self.simple = self._simple()
+        self.is_late = spreads(listing)
         sites = np.frombuffer(listing.program.op_site, np.uint32).astype(np.int64)
         self.site_of_writer = np.append(sites[listing.near], -1)[np.minimum(self.first_write, rows)]
 
@@ -81,7 +85,7 @@ class Tiles:
         listing = self.listing
         tile = np.array([may_stay(buffer) for buffer in listing.buffers], bool)
         tile &= (self.last_write >= 0) & (self.first_read > self.last_write)
-        strange = np.array([not _is_pure(variant) for variant in listing.variants], bool)
+        strange = np.array([not is_pure(variant) for variant in listing.variants], bool)
         bad = strange[listing.variant[self.row]] & self.out
         moved = np.array([view.indirect is not None for view in listing.views], bool)[listing.view]
         rows_moved = np.zeros(len(listing), bool)
@@ -100,6 +104,9 @@ class Tiles:
         shape = _mixed(np.array(kinds, np.uint64))
         place = _mixed(self._places() + _mixed((np.arange(len(row)) - listing.first[row]).astype(np.uint64)))
         row_key = _mixed(listing.variant.astype(np.uint64) + np.uint64(1 << 40))
+        # The compiler makes these late: they leave the loop around them, no other one.
+        late = np.flatnonzero(self.is_late)
+        row_key[late] ^= _mixed(self._loop_of(late) + np.uint64(1 << 42))
         # What is read while it changes is another value for each reader. So is what several parameters name: which of
         # them a reader means is not known, and to a kernel they are different tensors.
         unsteady = reads & ~self.simple[self.buffer] & (self.first_read <= self.last_write)[self.buffer]
@@ -121,6 +128,13 @@ class Tiles:
             if np.array_equal(before, value):
                 return value
         return np.where(before == value, value, own)
+
+    def _loop_of(self, rows: NDArray[np.int64]) -> Hashes:
+        """Return the iteration around the innermost loop that each row is in."""
+        program = self.listing.program
+        parents = np.array([item.parent for item in program.iterations] + [-1], np.int64)
+        inner = np.frombuffer(program.op_iteration, np.int32)[self.listing.near[rows]]
+        return (parents[inner] + 1).astype(np.uint64)
 
     def _places(self) -> Hashes:
         """Return a number for where in its buffer each access lies."""
@@ -153,22 +167,6 @@ class Tiles:
 def hash_of(buffer: Buffer) -> int:
     """Return a number for the kind of a buffer, equal from run to run."""
     return zlib.crc32(repr((buffer.shape, buffer.dtype.name, buffer.space.value, buffer.core)).encode())
-
-
-def may_stay(buffer: Buffer) -> bool:
-    return buffer.on_chip and buffer.address is None and buffer.kind == "temp"
-
-
-def _is_pure(variant: Variant) -> bool:
-    """Whether equal inputs give equal results, and nothing else is changed."""
-    instruction, use = variant.instruction, variant.use
-    return (
-        not instruction.writes_register
-        and not instruction.only_orders
-        and not registers_of(variant)
-        and synchronization(variant) is None
-        and (instruction.keeps_state is None or not instruction.keeps_state(use))
-    )
 
 
 def _mixed(value: Hashes) -> Hashes:
@@ -225,7 +223,7 @@ class Dead:
         self._tiles = tiles
         self.replaced = np.zeros(len(listing.buffers), bool)
         self.rows = np.zeros(len(listing), bool)
-        self._pure = np.array([_is_pure(variant) for variant in listing.variants], bool)[listing.variant]
+        self._pure = np.array([is_pure(variant) for variant in listing.variants], bool)[listing.variant]
         self._pure &= np.bincount(tiles.row[tiles.out], minlength=len(listing)) > 0
         kept = np.array([not may_stay(buffer) for buffer in listing.buffers], bool)
         kept[[tensor._buffer.id for tensor in listing.program.outputs]] = True
@@ -262,7 +260,7 @@ def replace_tiles(listing: Listing, tiles: Tiles, replaced: dict[int, int], dead
     for row, other in _twins(tiles, replaced):
         listing.stand_in[int(source[row])] = int(source[other])
     repeated = int(dead.replaced[tiles.buffer[tiles.out]].sum())
-    listing.count("repeated instructions left out", repeated)
+    listing.count(REPEATS_NOTE, repeated)
     listing.count("instructions left out whose results nothing needs", int(dead.rows.sum()) - repeated)
     listing.drop(dead.rows)
 

@@ -229,7 +229,7 @@ class DeferringBuilder(Builder):
             return
         self._legal.add(key)
         try:
-            legalise(instruction, next(parts(instruction, live)), fixed, self.arch)
+            legalise(instruction, next(parts(instruction, live)), fixed, self.arch, dialect=self.program.dialect)
         except NkiError as error:
             self._legal.discard(key)
             operands = dict(zip(live_names(instruction), live, strict=True))

@@ -279,7 +279,9 @@ class Builder:
         self, instruction: Instruction, live: tuple[object, ...], fixed: tuple[object, ...]
     ) -> tuple[Variant, tuple[Diagnostic, ...]]:
         try:
-            use, notes = legalise(instruction, live, fixed, self.arch, every=self.thorough)
+            use, notes = legalise(
+                instruction, live, fixed, self.arch, dialect=self.program.dialect, every=self.thorough
+            )
         except NkiError as error:
             origins = dict(zip(live_names(instruction), live, strict=True))
             error.diagnostics = tuple(self._with_origin(item, origins) for item in error.diagnostics)

@@ -106,15 +106,20 @@ class _Events(NamedTuple):
     next_write: Column
 
 
-def dependencies(program: Program, accesses: Accesses, allocation: Allocation, lane: Column) -> tuple[Edges, Edges]:
+def dependencies(
+    program: Program, accesses: Accesses, allocation: Allocation | None, lane: Column
+) -> tuple[Edges, Edges]:
     """All edges that memory makes, edges inside a lane among them; and those from results to who really reads them.
 
-    The latter leave out matmuls that add to what another left: nothing waits for that sum to be read.
+    The latter leave out matmuls that add to what another left: nothing waits for that sum to be read. Without an
+    allocation no tensor has the memory of another one.
     """
     cells = cells_of(program, accesses)
     events = _events(program, accesses, cells)
-    reuse = _reuse(accesses, cells, events, allocation, lane)
-    found = unique(joined(_flow(events), _output(events), _anti(events, lane), reuse), len(program))
+    parts = [_flow(events), _output(events), _anti(events, lane)]
+    if allocation is not None:
+        parts.append(_reuse(accesses, cells, events, allocation, lane))
+    found = unique(joined(*parts), len(program))
     return found, _flow(events, (_READ,))
 
 
