@@ -89,7 +89,7 @@ def _moves(timed: TimedFacts) -> list[_Move]:
             there = sum(int(counts[number]) * time for number, time in times.items())
             if here:
                 share = min(1.0, surplus / (here + there))
-                ops = np.isin(timed.facts.variant, list(times))
+                ops = np.isin(timed.facts.variant, list(times)) & timed.own
                 found.append(_Move(behind, engine, ops, share, share * here / program.cores))
     return found
 

@@ -25,7 +25,7 @@ def check(timed: TimedFacts) -> Findings:
     """
     program = timed.program
     wide = {item.id for item in program.variants if _is_float32(item)}
-    ops = np.isin(timed.facts.variant, list(wide))
+    ops = np.isin(timed.facts.variant, list(wide)) & timed.own
     saving = timed.saving(ops, lambda number, cost: _narrow(program.variants[number], cost) if number in wide else cost)
     if saving is None:
         return

@@ -68,7 +68,7 @@ def check(timed: TimedFacts) -> Findings:
     writer of their data could make on the way, copies whose result the writer of their source could write, and those
     whose source their reader could read.
     """
-    able = np.isin(timed.facts.variant, [item.id for item in timed.program.variants if _may_go(item)])
+    able = np.isin(timed.facts.variant, [item.id for item in timed.program.variants if _may_go(item)]) & timed.own
     if not timed.is_worthwhile(int(timed.path_time[able].sum())):
         return
     rows = [np.flatnonzero(able & (timed.facts.site == site)).tolist() for site in timed.places(able)[:_PLACES]]

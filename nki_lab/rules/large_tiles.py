@@ -24,21 +24,22 @@ _FULL: Final = 0.5  # of a memory: with less in use, tiles do not wait for it
 def check(timed: TimedFacts) -> Findings:
     """Yield one finding for a kernel that more room in SBUF or PSUM would make faster, at its largest tiles.
 
-    The gain is that of a copy of the program whose tiles share no bytes, without the spills and the repeated loads that
-    the compiler model puts in for want of memory: the most that shorter tiles gain.
+    The gain is that of a copy of the program whose tiles share no bytes, as the compiler model makes it for a chip with
+    more SBUF, without spills: the most that shorter tiles gain.
     """
-    program, allocation = (timed.program, timed.allocation) if timed.unspilled is None else timed.unspilled()
-    spills = timed.unspilled is not None
+    allocation = timed.allocation
     for space, peak in ((sbuf, allocation.sbuf_peak), (psum, allocation.psum_peak)):
-        usable = AddressSpace.of(space, program.arch).usable
-        spilled = spills and space is sbuf
-        shared = _sharing(program, allocation, space)
+        usable = AddressSpace.of(space, timed.program.arch).usable
+        spilled = timed.spills and space is sbuf
+        shared = _sharing(timed.program, allocation, space)
         if peak < _FULL * usable or not (spilled or (shared.any() and _is_waited_for(timed, shared))):
             continue
-        roomy = replace(allocation, reuse=allocation.reuse[~shared])
-        found = walk(program, schedule(program, roomy), program.options, roomy)
+        again = timed.roomy if space is sbuf else None
+        program, found = (timed.program, allocation) if again is None else again()
+        found = replace(found, reuse=found.reuse[~_sharing(program, found, space)])
+        makespan = walk(program, schedule(program, found), program.options, found).makespan
         largest = _largest(timed, space)
-        saving = timed.saving_of(largest, timed.timing.makespan - found.makespan) if largest.any() else None
+        saving = timed.saving_of(largest, timed.timing.makespan - makespan) if largest.any() else None
         if saving is None:
             continue
         facts = timed.facts

@@ -43,7 +43,8 @@ class Saving(NamedTuple):
 class TimedFacts:
     """A program with its times. `program` is what is executed: device loops are laid out, a row for each instruction
     of each iteration. `written` gives the program with what the compiler model left out, where it did, and
-    `unspilled` the program without what the model put in for want of memory; `inserted` marks that.
+    `roomy` what the model makes of it on a chip with more memory; `spills` tells whether it does something for want of
+    memory, and `inserted` marks the rows that it put in.
     `quotients` bound the measured time over the predicted one.
     """
 
@@ -52,7 +53,8 @@ class TimedFacts:
     schedule: Schedule
     timing: Timing
     written: Callable[[], TimedFacts] | None = None
-    unspilled: Callable[[], tuple[Program, Allocation]] | None = None
+    roomy: Callable[[], tuple[Program, Allocation]] | None = None
+    spills: bool = False
     inserted: Mask | None = None
     quotients: tuple[float, float] | None = None
 
@@ -65,6 +67,11 @@ class TimedFacts:
     def facts(self) -> ProgramFacts:
         """Return the same program without its times."""
         return ProgramFacts(program=self.program, known_allocation=self.allocation, known_schedule=self.schedule)
+
+    @cached_property
+    def own(self) -> Mask:
+        """Mark the rows that the kernel asks for: all but those that the compiler model put in."""
+        return np.ones(len(self.program), bool) if self.inserted is None else ~self.inserted
 
     @cached_property
     def costs(self) -> list[VariantCost]:

@@ -182,7 +182,7 @@ def _groups(timed: TimedFacts, most: Callable[[Variant], int]) -> _Groups:
     facts = timed.facts
     limits = np.array([most(item) if _is_parallel(item) else 1 for item in timed.program.variants] or [1])
     found = _Groups(np.zeros(len(timed.program), bool), {})
-    able = limits[facts.variant] > 1
+    able = (limits[facts.variant] > 1) & timed.own
     if not timed.is_worthwhile(int(timed.path_time[able].sum())):
         return found
     size: dict[int, int] = {}

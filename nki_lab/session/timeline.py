@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -12,7 +13,7 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
-from nki_lab.kernel_runtime.backend import MEMORY_NOTES, REORDERED, Compiled, compiled, without_order
+from nki_lab.kernel_runtime.backend import MEMORY_NOTES, REORDERED, REPEATS_NOTE, Compiled, compiled, without_order
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import changed, compiler_steps
 from nki_lab.kernel_runtime.path import Path, executed
@@ -32,6 +33,7 @@ from nki_lab.source_files import shown_names
 
 SPILL: Final = "NKI318"
 _PICOSECONDS: Final = 1000  # in a nanosecond
+_ROOM: Final = 16  # times the SBUF of a chip on which tiles do not wait for memory
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,8 @@ class Timeline:
                     schedule=self.schedule,
                     timing=self.timing,
                     written=self._with_repeats if self._leaves_repeats_out else None,
-                    unspilled=self._unspilled if self._is_spilled else None,
+                    roomy=None if self.compiled is None else self._with_memory,
+                    spills=self._is_spilled,
                     inserted=None if self.compiled is None else self.compiled.source < 0,
                     quotients=self._quotients,
                 )
@@ -123,7 +126,8 @@ class Timeline:
     @property
     def _leaves_repeats_out(self) -> bool:
         """Whether the compiler model leaves out a worthwhile part of the rows."""
-        return self.compiled is not None and len(self.chip) < (1 - WORTHWHILE) * len(self.program)
+        left_out = 0 if self.compiled is None else self.compiled.notes.get(REPEATS_NOTE, 0)
+        return left_out > WORTHWHILE * len(self.program)
 
     @property
     def _is_spilled(self) -> bool:
@@ -136,9 +140,17 @@ class Timeline:
         made = compiled(self.program, steps)
         return self.program if made is None else made.program
 
-    def _unspilled(self) -> tuple[Program, Allocation]:
-        program = self._without_step("spills")
-        return program, allocate(program)
+    def _with_memory(self) -> tuple[Program, Allocation]:
+        """Return the program with its addresses as the compiler model makes it for a chip with more SBUF."""
+        program, arch = copy(self.program), self.program.arch
+        program.arch = replace(
+            arch,
+            sbuf_partition_bytes=_ROOM * arch.sbuf_partition_bytes,
+            sbuf_usable_bytes=_ROOM * arch.sbuf_usable_bytes,
+        )
+        made = compiled(program, compiler_steps(program.options))
+        chip = program if made is None else made.program
+        return chip, allocate(chip)
 
     def _with_repeats(self) -> TimedFacts:
         """Time the program without what the compiler model does about repeats."""

@@ -22,7 +22,7 @@ from nki_lab.kernel_runtime.backend.list_schedule import REORDERED, reorder
 from nki_lab.kernel_runtime.backend.listing import DEAD, Listing
 from nki_lab.kernel_runtime.backend.loops import merge_iterations
 from nki_lab.kernel_runtime.backend.memory import MEMORY_NOTES, fit_memory
-from nki_lab.kernel_runtime.backend.repeats import merge_repeats
+from nki_lab.kernel_runtime.backend.repeats import REPEATS_NOTE, merge_repeats
 from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import COMPILER_STEPS
@@ -32,6 +32,7 @@ __all__ = [
     "DEAD",
     "MEMORY_NOTES",
     "REORDERED",
+    "REPEATS_NOTE",
     "STEPS",
     "Compiled",
     "compiled",

@@ -26,6 +26,9 @@ from nki_lab.kernel_runtime.tensor import Buffer, sbuf
 _ROUNDS: Final = 24  # how many computations after each other a value is followed through
 _STEPS: Final = 8192  # parts of the program's time in which the memory in use is known
 
+REPEATS_NOTE: Final = "repeated instructions left out"
+"""The note about what was computed before."""
+
 Hashes = NDArray[np.uint64]
 
 
@@ -258,7 +261,7 @@ def replace_tiles(listing: Listing, tiles: Tiles, replaced: dict[int, int], dead
         if source[row] >= 0:
             listing.stand_in[int(source[row])] = int(source[other])
     repeated = int(dead.replaced[tiles.buffer[tiles.out]].sum())
-    listing.count("repeated instructions left out", repeated)
+    listing.count(REPEATS_NOTE, repeated)
     listing.count("instructions left out whose results nothing needs", int(dead.rows.sum()) - repeated)
     listing.drop(dead.rows)
 

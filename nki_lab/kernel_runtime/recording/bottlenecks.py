@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,9 +20,13 @@ SENTENCES: Final = {
     "works": "{what} is on the critical path {share} of the time.",
     "path_waits": "The critical path waits {share} of the time for {what}.",
     "waits_for": "{lane} waits for {what}.",
+    "advice": "{line} could gain {share} ({code}).",
     "line": "{line} costs most: {share}.",
 }
 """Sentences with places for parts."""
+
+_GAIN: Final = re.compile(r"would gain [\d,]+ ns of [\d,]+ \((\d+)%\)")
+"""The gain in the message of advice, as `rules.timed_facts` writes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +51,9 @@ Sentence = tuple[Part, ...]
 def bottlenecks(recording: Recording) -> tuple[Sentence, ...]:
     """Return the sentences, the most important first; at least one.
 
-    The largest part of the critical path is named first. Where that is work, the lane follows that waits longest on
-    the path for the results of it; then the line of source that costs most of the path.
+    The largest part of the critical path is named first, then the advice that gains most, which comes from timing the
+    run without what it advises against. Where the part is work, the lane follows that waits longest on the path for the
+    results of it; then the line of source that costs most of the path.
     """
     times = digest(recording)
     if not len(recording):
@@ -59,12 +65,14 @@ def bottlenecks(recording: Recording) -> tuple[Sentence, ...]:
     if max(work[1], wait[1]) == 0:
         return (_sentence("nothing"),)
     share = Part(share=max(work[1], wait[1]) / times.makespan)
+    advice = _advice(recording)
     if work[1] >= wait[1]:
         kind = work[0] if work[0] in KINDS else NO_KIND
         out.append(_sentence("works", what=Part(text=KINDS.get(work[0], work[0]), kind=kind), share=share))
-        out += _waiting(recording, times, work[0])
+        out += [*advice, *_waiting(recording, times, work[0])]
     else:
         out.append(_sentence("path_waits", what=Part(text=reason(wait[0]), kind=kind_of_stall(wait[0])), share=share))
+        out += advice
     if times.lines and times.lines[0].critical:
         line = times.lines[0]
         where = Part(text=f"Line {line.line}", file=line.file, line=line.line)
@@ -76,6 +84,19 @@ def _sentence(name: str, **places: Part) -> Sentence:
     """A sentence with parts in its places."""
     pieces = SENTENCES[name].replace("{", "}").split("}")
     return tuple(places[piece] if at % 2 else Part(text=piece) for at, piece in enumerate(pieces) if piece)
+
+
+def _advice(recording: Recording) -> list[Sentence]:
+    """Name the line and the gain of the advice that gains most."""
+    best, told = 0, None
+    for item in recording.summary.get("diagnostics", ()):
+        gain = _GAIN.search(item.get("message", ""))
+        if gain and item.get("line") and int(gain[1]) > best:
+            best, told = int(gain[1]), item
+    if told is None:
+        return []
+    line = Part(text=f"Line {told['line']}", file=told["file"], line=told["line"])
+    return [_sentence("advice", line=line, share=Part(share=best / 100), code=Part(text=told["code"]))]
 
 
 def _waiting(recording: Recording, times: Digest, kind: str) -> list[Sentence]:
