@@ -337,8 +337,8 @@ def _constants() -> Iterator[str]:
     yield "## Constants, fitted"
     yield ""
     yield (
-        "What `python -m benchmarks.calibration.fit` found for the constants that are declared as fitted, one after the "
-        "other on times of tier B, with the 80 % interval of times drawn again."
+        "What `python -m benchmarks.calibration.fit` found for the constants that are declared as fitted, one after "
+        "the other on times of tier B, with the 80 % interval of times drawn again."
     )
     yield ""
     for found in json.loads(fit.TABLE.read_text()):
