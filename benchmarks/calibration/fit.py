@@ -14,7 +14,7 @@ import random
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -228,7 +228,8 @@ def traced(published: Published, kernels: Path, arch: Arch, tiers: set[str], onl
         worker.stand_in(list(kernel.stubs))
         try:
             function = getattr(importlib.import_module(module), kernel.function)
-            line = worker.profiled(function, asdict(run), running.OPTIONS, module)._timeline
+            with redirect_stdout(sys.stderr):  # what kernels print is no result
+                line = worker.profiled(function, asdict(run), running.OPTIONS, module)._timeline
         except Exception as problem:  # noqa: BLE001 - a run that fails is left out, and said to be
             print(run.id, worker.described(problem), file=sys.stderr)
             continue

@@ -447,7 +447,7 @@ _V3: Final = (
         dge_software_ns=854.0,
     )
     | _inferred("mamba tutorial on trn1: a share of the envelope is behind the last instruction", teardown_ns=3000.0)
-    | _fitted(f"{_LIBRARY} on one core: fitted", range(0, 26000, 1000), launch_ns=12000.0)
+    | _fitted(f"{_LIBRARY} on one core: fitted", range(0, 26000, 1000), launch_ns=6000.0)
     | _fitted(f"{_LIBRARY} on two cores: fitted", range(5000, 40000, 1000), launch_pair_ns=24000.0)
     | _fitted(
         f"{_LIBRARY}, projections by strided weights: fitted",
