@@ -61,11 +61,12 @@ def recorded_rows(program: Program, compiled: Compiled) -> RecordedRows:
     executes = of >= 0
     # What is not executed goes with its stand-in, or with the executed row before it in the program.
     rows = np.arange(count)
-    before = np.maximum.accumulate(np.where(executes[:count], of[:count], -1))
+    last = np.maximum.accumulate(np.where(executes[:count], rows, -1))
+    before = np.where(last >= 0, of[last], 0)
     stand = compiled.stand_in
     there = (stand != DEAD) & (stand != rows)
-    of[:count] = np.where(executes[:count], of[:count], np.where(there, of[stand], np.maximum(before, 0)))
-    of[:count] = np.where(of[:count] < 0, np.maximum(before, 0), of[:count])
+    of[:count] = np.where(executes[:count], of[:count], np.where(there, of[stand], before))
+    of[:count] = np.where(of[:count] < 0, before, of[:count])
     origin = np.full(len(of), SOURCE, np.uint8)
     origin[home[compiled.moved]] = MOVED
     origin[:count][~executes[:count]] = LEFT_OUT

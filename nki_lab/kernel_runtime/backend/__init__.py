@@ -15,15 +15,28 @@ from typing import Final
 
 import numpy as np
 
+from nki_lab.kernel_runtime.backend.broadcasts import spread_by_products
 from nki_lab.kernel_runtime.backend.engines import choose_engines
+from nki_lab.kernel_runtime.backend.fills import leave_out_fills
+from nki_lab.kernel_runtime.backend.list_schedule import REORDERED, reorder
 from nki_lab.kernel_runtime.backend.listing import DEAD, Listing
+from nki_lab.kernel_runtime.backend.loops import merge_iterations
 from nki_lab.kernel_runtime.backend.memory import MEMORY_NOTES, fit_memory
 from nki_lab.kernel_runtime.backend.repeats import merge_repeats
 from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import COMPILER_STEPS
 
-__all__ = ["COMPILER_STEPS", "DEAD", "MEMORY_NOTES", "STEPS", "Compiled", "compiled"]
+__all__ = [
+    "COMPILER_STEPS",
+    "DEAD",
+    "MEMORY_NOTES",
+    "REORDERED",
+    "STEPS",
+    "Compiled",
+    "compiled",
+    "without_order",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +51,13 @@ class Step:
 
 STEPS: Final[Mapping[str, Step]] = MappingProxyType(
     {
+        "loops": Step(run=merge_iterations, dialects=("beta1",)),
+        "fills": Step(run=leave_out_fills, dialects=("beta1",)),
         "engines": Step(run=choose_engines, dialects=("beta1",), straight=False),
         "repeats": Step(run=merge_repeats, dialects=("beta1",)),
+        "broadcasts": Step(run=spread_by_products, dialects=("beta1",)),
         "spills": Step(run=fit_memory, dialects=("beta1",)),
+        "order": Step(run=reorder, dialects=("beta1",)),
     }
 )
 """The steps by name, in their order."""
@@ -51,7 +68,8 @@ class Compiled:
     """The rows that the chip executes, and what became of those of the program.
 
     `source[row]` is the row of the program that a row of `program` executes, -1 of an inserted one. `moved[row]` is
-    true where it runs on another engine than the program says. `stand_in[row]` is, of a row of the program that is
+    true where it runs on another engine than the program says, or earlier than instructions of its engine that stand
+    before it. `stand_in[row]` is, of a row of the program that is
     not executed, the row of the program that stands for it, else `DEAD`; of others, itself. `notes` counts what was
     done."""
 
@@ -82,6 +100,11 @@ def compiled(program: Program, steps: Sequence[str] = COMPILER_STEPS) -> Compile
         stand_in=stand_in,
         notes=MappingProxyType(listing.notes),
     )
+
+
+def without_order(steps: Sequence[str]) -> tuple[str, ...]:
+    """Return the steps but the one that puts instructions in another place."""
+    return tuple(name for name in steps if STEPS[name].run is not reorder)
 
 
 def _followed(stand_in: Mapping[int, int], row: int) -> int:

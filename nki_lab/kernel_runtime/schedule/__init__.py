@@ -40,7 +40,7 @@ from nki_lab.kernel_runtime.schedule.dependencies import (
 from nki_lab.kernel_runtime.schedule.lanes import Lane, lanes_of
 from nki_lab.kernel_runtime.vocabulary import EDGE_KINDS
 
-__all__ = ["EDGE_KINDS", "Lane", "Schedule", "firm_edges", "schedule", "semaphores", "verify"]
+__all__ = ["EDGE_KINDS", "Lane", "Schedule", "firm_edges", "order_edges", "schedule", "semaphores", "verify"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -119,13 +119,26 @@ def firm_edges(program: Program, allocation: Allocation) -> Edges:
     )
 
 
+def order_edges(program: Program) -> tuple[Edges, Edges]:
+    """Return the edges of a program of one core that hold wherever automatic tensors lie, and those of results to who
+    reads them; rows of one lane have edges as well.
+    """
+    found, flow = _dependencies(program, _ordering(program, access_columns(program)), None, np.arange(len(program)))
+    registers = np.array(program.flows, np.int64).reshape(-1, 2)
+    return unique(
+        joined(found, _user_edges(program), edges(registers[:, 0], registers[:, 1], FLOW)), len(program)
+    ), flow
+
+
 def _ordering(program: Program, accesses: Accesses) -> Accesses:
     """The accesses with those of barriers as writes: what comes after one waits for it."""
     orders = program.ops_where(lambda item: item.instruction.only_orders)
     return accesses._replace(is_out=accesses.is_out | orders[accesses.op])
 
 
-def _dependencies(program: Program, accesses: Accesses, allocation: Allocation, lane: Column) -> tuple[Edges, Edges]:
+def _dependencies(
+    program: Program, accesses: Accesses, allocation: Allocation | None, lane: Column
+) -> tuple[Edges, Edges]:
     """`dependencies` of each core by itself: no edge joins two cores, and none is left out because of such an edge."""
     if program.cores == 1:
         return dependencies(program, accesses, allocation, lane)

@@ -195,8 +195,10 @@ def test_the_current_dialect_keeps_its_program() -> None:
 
 
 def test_an_unknown_step_is_refused() -> None:
-    with pytest.raises(ValueError, match="compiler_model names loops; choose all, none, or engines, repeats, spills"):
-        nki_lab.Options(compiler_model="engines,loops")
+    with pytest.raises(
+        ValueError, match=f"compiler_model names guesses; choose all, none, or {', '.join(COMPILER_STEPS)}"
+    ):
+        nki_lab.Options(compiler_model="engines,guesses")
 
 
 @settings(max_examples=15, deadline=None)

@@ -1,0 +1,295 @@
+"""The order of instructions: what can go on while others wait runs earlier, within a window and within memory.
+
+The published profiles of Beta 1 kernels show each engine at work on other iterations than the rest: in the mamba
+tutorial the Tensor Engine broadcasts until PSUM is full while Vector is some tiles behind. Kernels of which each line
+waits for the one before it have published times near that of their busiest engine (attention of Autocomp, the
+ceilings of AWS's tests). The compiler that did this is not published. inferred: a list scheduler over unrolled loops.
+Each engine takes the first instruction, in the order of the program, of those that could start; all instructions that
+the kernel's data, its addresses and its `no_reorder` blocks order keep that order.
+
+An instruction runs at most `WINDOW` places ahead. Tiles that come into use earlier for it do so only where memory has
+room until their place in the program, so that the program can go on in its own order at any time; nothing is spilled
+for that.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.kernel_runtime.backend.listing import Listing
+from nki_lab.kernel_runtime.footprint import Column
+from nki_lab.kernel_runtime.ir import Program, access_columns
+from nki_lab.kernel_runtime.schedule import order_edges
+from nki_lab.kernel_runtime.schedule.dependencies import FLOW, Edges
+from nki_lab.kernel_runtime.tensor import Buffer, psum, sbuf
+from nki_lab.kernel_runtime.timing.costs import costs_of, picoseconds
+
+WINDOW: Final = 1024
+"""Instructions between the first that has not run and one that may. guess: the compiler's limit is not published."""
+
+REORDERED: Final = "instructions in another place"
+"""The note of this step."""
+
+_SLACK: Final = 2
+"""How many times as long as its last reader alone takes a tile is thought to stay in use. guess: transfers that share
+their engines take about that."""
+
+_ENGINES: Final = ("tensor", "vector", "scalar", "gpsimd", "sync")
+
+
+def reorder(listing: Listing) -> None:
+    """Put the rows in the order in which the engines take them."""
+    program = listing.built()
+    order = list_order(program)
+    moved = _moved(order, _lane_of(program))
+    if moved.any():
+        listing.permute(order, moved)
+        listing.count(REORDERED, int(moved.sum()))
+
+
+def list_order(program: Program, window: int = WINDOW) -> Column:
+    """Return the rows of a program of one core in the order in which engines take them.
+
+    Where the user's schedule goes against the order of the program, that decides, and nothing changes.
+    """
+    found, flow = order_edges(program)
+    if bool((found.pred >= found.op).any()):
+        return np.arange(len(program))
+    return _ListScheduler(program, found, flow, window).run()
+
+
+def _moved(order: Column, lane: Column) -> NDArray[np.bool_]:
+    """Return which rows run before one of their own engine that stands before them, by new place."""
+    moved = np.zeros(len(order), bool)
+    for number in range(int(lane.max(initial=-1)) + 1):
+        places = np.flatnonzero(lane[order] == number)
+        rows = order[places]
+        least = np.minimum.accumulate(rows[::-1])[::-1]
+        moved[places] = rows > least
+    return moved
+
+
+def _lane_of(program: Program) -> Column:
+    """Return what takes each row: an engine, as its place in `_ENGINES`, or a number for each tensor in HBM.
+
+    Transfers of one tensor follow each other.
+    """
+    engines = [_ENGINES.index(item.engine) if item.engine in _ENGINES else -1 for item in program.variants]
+    found: Column = np.array(engines, np.int64)[program.variant_column()]
+    accesses = access_columns(program, indices=False)
+    far = np.array([not item.on_chip for item in program.buffers], bool)[accesses.buffer]
+    tensor = np.full(len(program), -1, np.int64)
+    np.maximum.at(tensor, accesses.op[far], accesses.buffer[far])
+    transfers = found < 0
+    _, number = np.unique(tensor[transfers], return_inverse=True)
+    found[transfers] = len(_ENGINES) + number
+    return found
+
+
+class _Tiles:
+    """The tiles of SBUF and PSUM that the compiler places: by row those that it accesses, and the bytes in use."""
+
+    def __init__(self, program: Program, linger: Column) -> None:
+        """`linger` are the rows for which a tile stays in use after each row that is its last."""
+        arch = program.arch
+        accesses = access_columns(program)
+        count, rows = len(program.buffers), len(program)
+        self.first, last = np.full(count, rows), np.full(count, -1)
+        np.minimum.at(self.first, accesses.buffer, accesses.op)
+        np.maximum.at(last, accesses.buffer, accesses.op)
+        outputs = {tensor._buffer.id for tensor in program.outputs}
+        used = last >= 0
+        last[used] = np.minimum(last[used] + linger[last[used]], rows - 1)
+        last[[number for number in outputs if last[number] >= 0]] = rows - 1
+        self.space = np.array([_SPACES.get(item.space.value, -1) for item in program.buffers], np.int64)
+        self.size = np.array([_taken(item, arch.psum_bank_bytes) for item in program.buffers], np.int64)
+        self.capacity = (arch.sbuf_usable_bytes, arch.psum_banks * arch.psum_bank_bytes)
+        self.level = [self._level(space, last, rows) for space in range(2)]
+        placed = np.array([item.address is None for item in program.buffers], bool)
+        mine = np.flatnonzero((placed & (self.space >= 0))[accesses.buffer])
+        pair = np.unique(accesses.op[mine] * max(count, 1) + accesses.buffer[mine])
+        self.of_row = (pair % max(count, 1)).tolist()
+        self.start = np.searchsorted(pair // max(count, 1), np.arange(rows + 1)).tolist()
+        self.there = bytearray(count)
+
+    def _level(self, space: int, last: Column, rows: int) -> Column:
+        """Return the bytes in use at each row, in the order of the program."""
+        mine = (self.space == space) & (last >= 0)
+        change = np.zeros(rows + 1, np.int64)
+        np.add.at(change, self.first[mine], self.size[mine])
+        np.add.at(change, last[mine] + 1, -self.size[mine])
+        found: Column = change.cumsum()
+        return found
+
+    def enter(self, row: int, head: int) -> int:
+        """Bring the tiles of a row into use while `head` is the first row that has not run.
+
+        Return -1, or the last row at which there is no room for them, and then change nothing.
+        """
+        new = [tile for tile in self.of_row[self.start[row] : self.start[row + 1]] if not self.there[tile]]
+        early = [tile for tile in new if self.first[tile] > head]
+        for place, tile in enumerate(early):
+            space, size, until = int(self.space[tile]), int(self.size[tile]), int(self.first[tile])
+            level = self.level[space][head:until]
+            level += size
+            if int(level.max()) > self.capacity[space]:
+                full = head + int(np.flatnonzero(level > self.capacity[space])[-1])
+                for other in early[: place + 1]:
+                    self.level[self.space[other]][head : self.first[other]] -= self.size[other]
+                return full
+        for tile in new:
+            self.there[tile] = 1
+        return -1
+
+
+_SPACES: Final = {sbuf.value: 0, psum.value: 1}
+
+
+def _taken(buffer: Buffer, bank: int) -> int:
+    """Return the bytes of a partition that a tile takes: of PSUM whole banks, or a part of one up to its half."""
+    size = buffer.partition_bytes
+    if buffer.space is psum and 2 * size > bank:
+        return -(-size // bank) * bank
+    return size
+
+
+def _ranks(lane: Column, found: Edges, rows: int) -> Column:
+    """Return the place of each row in the order in which equal ones are taken: that of the program.
+
+    Transfers are taken in the order of the first stores that wait for them.
+    """
+    reads = found.kind == FLOW
+    by_pred = np.argsort(found.pred[reads], kind="stable")
+    after = found.op[reads][by_pred].tolist()
+    start = np.searchsorted(found.pred[reads][by_pred], np.arange(rows + 1)).tolist()
+    need = list(range(rows))
+    for row in range(rows - 1, -1, -1):
+        if start[row] < start[row + 1]:
+            need[row] = min([need[other] for other in after[start[row] : start[row + 1]]])
+    transfers = np.flatnonzero(lane >= len(_ENGINES))
+    rank: Column = np.arange(rows)
+    rank[transfers[np.argsort(np.array(need, np.int64)[transfers], kind="stable")]] = transfers
+    return rank
+
+
+class _ListScheduler:
+    """Engines that take the instructions of a program in the order in which they can start."""
+
+    def __init__(self, program: Program, found: Edges, flow: Edges, window: int) -> None:
+        rows = len(program)
+        self.count = rows
+        self.window = window
+        lane = _lane_of(program)
+        self.lane = lane.tolist()
+        by_pred = np.argsort(found.pred, kind="stable")
+        self.after = found.op[by_pred].tolist()
+        self.start = np.searchsorted(found.pred[by_pred], np.arange(rows + 1)).tolist()
+        self.missing = np.bincount(found.op, minlength=rows).tolist()
+        # Within an engine only what reads a result waits for it; others have their turn.
+        waits = np.isin(found.op * rows + found.pred, flow.op * rows + flow.pred)
+        self.waits = (waits | (lane[found.op] != lane[found.pred]))[by_pred].tolist()
+        costs = costs_of(program)
+        arch = program.arch
+        variant = program.variant_column()
+        engines = np.array([item.engines.bit_count() / arch.dma_engines if item.engines else 1.0 for item in costs])
+        interval = np.array([item.interval for item in costs], np.int64)
+        latency = np.array([item.latency + item.start_latency + item.stagger for item in costs], np.int64)
+        spaced = np.array([picoseconds(arch.dma_issue_interval_ns) if item.spaced else 0 for item in costs], np.int64)
+        moves = (interval * engines).astype(np.int64)
+        keeps = np.maximum(moves, spaced)[variant]
+        # What a transfer takes of all DMA engines.
+        self.share = np.where([item.engines > 0 for item in costs], moves, 0)[variant].tolist()
+        self.interval = keeps.tolist()
+        hop = picoseconds(arch.semaphore_ns)
+        takes = (latency + hop)[variant]
+        self.latency = takes.tolist()
+        pace = max(1, int(np.bincount(lane, keeps).max(initial=0)) // max(rows, 1))
+        self.tiles = _Tiles(program, _SLACK * takes // pace)
+        load = picoseconds(arch.load_stationary_ns)
+        self.setup = np.array([load if item.stationary >= 0 else 0 for item in costs], np.int64)[variant].tolist()
+        fence = np.full(rows + 1, rows, np.int64)
+        for first, end in program.fences:
+            fence[[first, end]] = [first, end]
+        self.rank = _ranks(lane, found, rows)
+        ends = np.minimum.accumulate(fence[::-1])[::-1]
+        self.limit = np.minimum(np.append(ends[1:], rows)[:rows], np.arange(rows) + window).tolist()
+
+    def run(self) -> Column:
+        """Return the rows in their new order."""
+        rank, row_of = self.rank.tolist(), np.argsort(self.rank).tolist()
+        count, lanes = self.count, range(max(self.lane, default=0) + 1)
+        free = [0 for _ in lanes]
+        waiting: list[list[tuple[int, int]]] = [[] for _ in lanes]  # (when a row could start, its rank)
+        able: list[list[int]] = [[] for _ in lanes]  # ranks of rows that could start when their engine is free
+        beyond: list[int] = []  # rows behind the window
+        # Rows for whose tiles there is no room, and the last row up to which there is none: those of a lane in order.
+        full: list[list[tuple[int, int]]] = [[] for _ in lanes]
+        when = [0] * count
+        done = bytearray(count)
+        order = np.empty(count, np.int64)
+        head, limit = 0, self.limit[0] if count else 0
+        shared, engines = 0, len(_ENGINES)  # when the DMA engines are free; numbers above are those of transfers
+        lane_of, tiles, missing = self.lane, self.tiles, self.missing
+
+        def offer(row: int) -> None:
+            heappush(waiting[lane_of[row]], (when[row], rank[row]))
+
+        for row in range(count):
+            if not missing[row]:
+                heappush(beyond, row)
+        for place in range(count):
+            while beyond and beyond[0] < limit:
+                offer(heappop(beyond))
+            for held in full:
+                if held and held[0][1] < head:
+                    offer(heappop(held)[0])
+            while True:
+                best, least, chosen = -1, -1, 0
+                for number in lanes:
+                    queue, now = waiting[number], free[number]
+                    if number >= engines:
+                        now = max(now, shared)
+                    while queue and queue[0][0] <= now:
+                        heappush(able[number], heappop(queue)[1])
+                    if able[number]:
+                        time, first = now, able[number][0]
+                    elif queue:
+                        time, first = queue[0]
+                    else:
+                        continue
+                    if best < 0 or time < best or (time == best and first < least):
+                        best, least, chosen = time, first, number
+                if able[chosen]:
+                    heappop(able[chosen])
+                else:
+                    heappop(waiting[chosen])
+                row = row_of[least]
+                lacks = tiles.enter(row, head)
+                if lacks < 0:
+                    break
+                heappush(full[chosen], (row, lacks))
+            order[place] = row
+            done[row] = 1
+            free[chosen] = best + self.interval[row]
+            if chosen >= engines:
+                shared = best + self.share[row]
+            ready = best + self.latency[row]
+            for edge in range(self.start[row], self.start[row + 1]):
+                other = self.after[edge]
+                time = (ready if self.waits[edge] else best) + self.setup[other]
+                when[other] = max(when[other], time)
+                missing[other] -= 1
+                if not missing[other]:
+                    if other < limit:
+                        offer(other)
+                    else:
+                        heappush(beyond, other)
+            while head < count and done[head]:
+                head += 1
+            if head < count:
+                limit = self.limit[head]
+        return order
