@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from benchmarks.calibration import advice, intervals, statistics
+from benchmarks.calibration import advice, fit, intervals, statistics
 from benchmarks.calibration.comparison import TIME, Row
 from benchmarks.calibration.published import Published
 from nki_lab.session import interval
@@ -67,6 +68,7 @@ def _lines(published: Published, rows: Sequence[Row], version: str) -> Iterator[
     yield from _components(rows)
     yield from _mechanisms(times)
     yield from _fits(times)
+    yield from _constants()
     yield from _far(times, rows)
     yield from _all(times)
     yield from _failures(rows)
@@ -329,6 +331,21 @@ def _fits(times: Sequence[Row]) -> Iterator[str]:
         "with a launch that is fitted to the other families (leave one family out)."
     )
     yield ""
+
+
+def _constants() -> Iterator[str]:
+    if not fit.TABLE.exists():
+        return
+    yield "## Constants, fitted"
+    yield ""
+    yield (
+        "What `python -m benchmarks.calibration.fit` found for the constants that are declared as fitted, one after "
+        "the other on times of tier B, with the 80 % interval of times drawn again."
+    )
+    yield ""
+    for found in json.loads(fit.TABLE.read_text()):
+        yield from fit.table(found)
+        yield ""
 
 
 def _far(times: Sequence[Row], rows: Sequence[Row]) -> Iterator[str]:

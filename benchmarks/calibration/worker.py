@@ -131,16 +131,15 @@ def without(done: Any, every: bool) -> dict[str, float]:
     return times
 
 
-def profile(kernel: Any, run: Mapping[str, Any], options: Mapping[str, Any], module: str) -> dict[str, Any]:
-    """Return the figures of one run, with the seconds that it took and the codes of its findings."""
+def profiled(kernel: Any, run: Mapping[str, Any], options: Mapping[str, Any], module: str) -> Any:
+    """Return the profile of one run."""
     import nki_lab
 
     arguments = {name: argument(value, module) for name, value in run["arguments"].items()}
     positions = [arguments.pop(name) for name in sorted(name for name in arguments if name.isdigit())]
-    begin = time.perf_counter()
     axes = tuple(run.get("grid") or ())
     grid = axes[0] if len(axes) == 1 else axes or None
-    done = nki_lab.profile(
+    return nki_lab.profile(
         kernel,
         *positions,
         **arguments,
@@ -149,6 +148,12 @@ def profile(kernel: Any, run: Mapping[str, Any], options: Mapping[str, Any], mod
         trip_counts=run.get("trip_counts"),
         **options,
     )
+
+
+def profile(kernel: Any, run: Mapping[str, Any], options: Mapping[str, Any], module: str) -> dict[str, Any]:
+    """Return the figures of one run, with the seconds that it took and the codes of its findings."""
+    begin = time.perf_counter()
+    done = profiled(kernel, run, options, module)
     if "makespan_ns" not in done.summary:
         codes = sorted({item.code for item in done.diagnostics})
         raise ValueError(f"the profile has no times ({', '.join(codes)})")

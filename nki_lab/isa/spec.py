@@ -259,7 +259,8 @@ class Cost:
     """Time of one instruction: `interval` until the engine takes the next, `latency` until its result can be read.
 
     Both in cycles of the engine; `latency` counts from the start. A DMA gives `bytes` and fixed nanoseconds instead,
-    and the length of its descriptors; `spread` tells that all DMA engines take equal parts of it.
+    and the length of its descriptors; `spread` tells that all DMA engines take equal parts of it, `dealt` that its
+    descriptors go to them one by one.
 
     One that uses a part of the array alone names it: `blocks` are bits, one for each `ARRAY_BLOCK` rows and columns,
     row by row (0: the whole array), and `issue` is how long after it another may start on other blocks, in cycles.
@@ -273,6 +274,7 @@ class Cost:
     fixed_ns: float = 0.0
     descriptor_bytes: int = 0
     spread: bool = False
+    dealt: bool = False
     source: str
     confidence: str
 

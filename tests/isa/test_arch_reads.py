@@ -74,6 +74,7 @@ def engines(x: Any) -> None:
             nisa.activation(c[:, 0:64], nl.exp, acc, bias=a[:, 0:1])
         nisa.nc_transpose(tile(128, dtype, nl.psum), m)
     nisa.nc_matmul(tile(16, nl.float32, nl.psum), b[:, 0:128], b[:, 0:16])
+    nisa.nc_matmul(tile(16, nl.float32, nl.psum), b[:, 0:512:4], b[:, 0:16])
     nisa.tensor_copy(d, b)
     nisa.tensor_copy(tile(256, nl.bfloat16), b[:, 0:512:2])
     nisa.tensor_copy(tile(128), c[:, 0:512:4])

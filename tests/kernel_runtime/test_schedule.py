@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -409,8 +410,23 @@ def test_static_transfers_share_no_queue_with_those_that_hardware_describes() ->
 
     found, _ = scheduled(traced(kernel, (128, 64)))
     names = [found.lanes[lane].name for lane in found.lane]
-    assert names[:7] == [f"dma q{number} sync" for number in (0, 1, 2, 3, 4, 0, 9)]
-    assert names[7:] == [f"dma q{number}" for number in (5, 6, 7, 8, 5, 6, 11)]
+    assert names[:7] == [f"dma q{number} sync" for number in (0, 1, 2, 3, 4, 5, 9)]
+    assert names[7:] == ["dma q8"] * 6 + ["dma q12"]
+
+
+def test_transposes_that_hardware_cannot_describe_have_static_descriptors() -> None:
+    def kernel(x: Any, *, rows: int, mode: Any) -> None:
+        a = nl.ndarray((64, rows), x.dtype, buffer=nl.sbuf)
+        nisa.dma_transpose(a, x[0:rows], dge_mode=mode)
+
+    for rows, mode, trigger in (
+        (16, nisa.dge_mode.unknown, "sync"),
+        (128, nisa.dge_mode.unknown, ""),
+        (16, nisa.dge_mode.hwdge, "sync"),
+        (16, nisa.dge_mode.none, ""),
+    ):
+        found, _ = scheduled(traced(partial(kernel, rows=rows, mode=mode), (128, 64), dtype=nl.bfloat16))
+        assert found.lanes[found.lane[0]].trigger == trigger
 
 
 def test_priorities_have_queues_of_their_own() -> None:

@@ -90,12 +90,12 @@ def _many_rows(use: Use) -> Fault:
     return None
 
 
-def copy_cost(arch: Arch, dst: Any, src: Any) -> Cost:
+def copy_cost(arch: Arch, dst: Any, src: Any, *, dealt: bool = False) -> Cost:
     """Return the bytes moved, and the time in which the busiest DMA engine moves its part at the full rate.
 
-    Partitions are dealt to engines by eights; between HBM addresses all engines share the elements. Each contiguous
-    run of a partition is a descriptor, and none takes less than a semaphore write; after its last one each engine
-    writes a semaphore.
+    Partitions go to engines by eights, or `dealt` descriptors one by one; between HBM addresses all engines share the
+    elements. Each contiguous run of a partition is a descriptor, and none takes less than a semaphore write; after its
+    last one each engine writes a semaphore.
 
     inferred: all engines share the descriptors of a transfer that has one for each element, as of `dma_transpose`,
     where they are made beforehand (NeuronCore-v2). AWS's tests bound attention with transposed loads of 128 and of 64
@@ -109,7 +109,9 @@ def copy_cost(arch: Arch, dst: Any, src: Any) -> Cost:
         row, rows = onchip.free_size, _rows_of_busiest(arch, onchip)
     run = min(_run(dst), _run(src), row)
     shared = onchip is not None and run == 1 < row and not arch.dge_hardware_ns
-    if shared:
+    if dealt and onchip is not None:
+        row, rows = run, -(-onchip.partitions * -(-row // run) // arch.dma_engines)  # whole descriptors
+    elif shared:
         row, rows = -(-dst.partitions * dst.free_size // arch.dma_engines), 1
     smallest = rows * -(-row // run) * arch.dma_semaphore_write_ns
     transfer = rows * row * size / arch.dma_bytes_per_ns
@@ -117,6 +119,7 @@ def copy_cost(arch: Arch, dst: Any, src: Any) -> Cost:
         bytes=dst.partitions * dst.free_size * size,
         fixed_ns=max(transfer, smallest) + arch.dma_semaphore_write_ns,
         descriptor_bytes=run * size,
+        dealt=dealt and onchip is not None,
         spread=shared,
         source="NKI DMA bandwidth guide, sustained rate of an engine; DMA overview, smallest transfers and semaphores",
         confidence="documented" if transfer >= smallest else "inferred",
@@ -266,7 +269,13 @@ class dma_copy:
     dma_route = route_of
 
     def cost(use: Use) -> Cost:
-        return copy_cost(use.arch, use.types["dst"], use.types["src"])
+        """Return the cost of a copy.
+
+        inferred: static descriptors are dealt to the DMA engines one by one, not by partitions, where hardware writes
+        others: loads of a few long rows take nki-library's MLP as long as its times show with all engines at work.
+        """
+        dealt = use.arch.dge_hardware_ns > 0 and route_of(use).descriptors == "static"
+        return copy_cost(use.arch, use.types["dst"], use.types["src"], dealt=dealt)
 
     beta1 = Beta1(returns="", without="priority engine", extra="mask dst_rmw_op unique_indices")
 
@@ -304,16 +313,40 @@ def _transpose_hardware(use: Use) -> Fault:
     mode, src = use.attrs["dge_mode"], use.types["src"]
     shape = tuple(src.shape)
     if mode is _MODES.hwdge:
-        first = (16,) if len(shape) == 2 else (1, 2, 4, 8, 16)
-        fits = shape[0] in first and (len(shape) == 2 or shape[0] * shape[-2] % 16 == 0)
-        problem = use.before(3, _HARDWARE) or (None if fits else f"dge_mode.hwdge with src {shape}")
+        problem = use.before(3, _HARDWARE) or (None if _has_pattern(shape) else f"dge_mode.hwdge with src {shape}")
         if problem:
             return problem
-    if mode in (_MODES.hwdge, _MODES.swdge) and src.dtype.nbytes != 2:
+    if mode in (_MODES.hwdge, _MODES.swdge) and src.dtype.nbytes != _TRANSPOSE_BYTES:
         return f"dge_mode.{mode.name} transposes elements of 2 bytes, src is {src.dtype.name}"
-    if (mode is _MODES.hwdge or src.indirect == "vector") and shape[-1] > 128:
+    if (mode is _MODES.hwdge or src.indirect == "vector") and shape[-1] > _TRANSPOSE_COLUMNS:
         return f"src has {shape[-1]} elements in its last dimension, generated descriptors take 128"
     return None
+
+
+_TRANSPOSE_BYTES: Final = 2
+_TRANSPOSE_COLUMNS: Final = 128
+"""What generated descriptors transpose: elements of 2 bytes, in rows of up to 128."""
+
+
+def _has_pattern(shape: tuple[int, ...]) -> bool:
+    """Check that hardware generates the descriptors of a transpose of this shape: 16 rows."""
+    first = (16,) if len(shape) == 2 else (1, 2, 4, 8, 16)
+    return shape[0] in first and (len(shape) == 2 or shape[0] * shape[-2] % 16 == 0)
+
+
+def _transpose_route(use: Use) -> Route:
+    """Return the start of a transposition: `route_of`, but static where hardware cannot describe it.
+
+    inferred: with `dge_mode.unknown` the compiler takes descriptors in HBM for all that is outside the limits of the
+    descriptor generation guide.
+    """
+    src, chosen = use.types["src"], route_of(use)
+    said = use.attrs.get("dge_mode", _MODES.unknown), use.attrs.get("priority"), src.indirect
+    shape = tuple(src.shape)
+    fits = _has_pattern(shape) and src.dtype.nbytes == _TRANSPOSE_BYTES and shape[-1] <= _TRANSPOSE_COLUMNS
+    if chosen.descriptors != "hardware" or said != (_MODES.unknown, None, None) or fits:
+        return chosen
+    return Route(chosen.queues, "static")
 
 
 def _transpose_gather(use: Use) -> Fault:
@@ -464,7 +497,7 @@ class dma_transpose:
         kept = getattr(ins, "kept", None)  # None: all rows are inside of the tensor
         np.copyto(out.dst, moved, where=True if kept is None else kept)
 
-    dma_route = route_of
+    dma_route = _transpose_route
 
     def cost(use: Use) -> Cost:
         """Return the time at which the transpose path, or without one a descriptor for each element, does it.

@@ -16,6 +16,7 @@ from nki_lab.isa.ops.cycles import (
     ARCH_V3,
     DOC_226,
     PROFILES_V3,
+    WIDTHS_V3,
     are_dense,
     are_fast,
     copy_factor,
@@ -415,6 +416,9 @@ class tensor_scalar:
         if use.engine == "scalar":
             return engine_cost(use, n * scalar_factor(use, "dst", "data"))
         factor = copy_factor(use, "dst", "data")
+        if factor == 1 and use.arch.generation >= 3 and in_sbuf(use) and are_dense(use, "dst", "data"):
+            # inferred: as a copy of these dtypes, which the 4x and 2x of the fast modes join with this instruction.
+            return engine_cost(use, n / use.arch.vector_fp32_copy, source=WIDTHS_V3, confidence="inferred")
         return engine_cost(use, n * factor, source=ARCH_V3 if factor < 1 else DOC_226)
 
     beta1 = Beta1(order="data op0 operand0 reverse0 op1 operand1 reverse1")

@@ -17,6 +17,7 @@ from nki_lab.isa.dtype import BF16, BOOL, F16, INTEGERS, dtype_of
 from nki_lab.isa.ops.cycles import (
     ARCH_V3,
     PROFILES_V3,
+    WIDTHS_V3,
     are_dense,
     copy_factor,
     engine_cost,
@@ -112,7 +113,7 @@ class tensor_copy:
             return engine_cost(
                 use,
                 n / use.arch.vector_fp32_copy,
-                source=f"{PROFILES_V3}: 343 ns for 512 float32; other dtypes than 16-bit floats by the width table",
+                source=WIDTHS_V3,
                 confidence=trust(use, v3="measured"),
             )
         if use.arch.generation == 3:

@@ -118,12 +118,11 @@ def _queues(arch: Arch, routes: list[Route]) -> list[range]:
     members |= {name: range(number, number + 1) for number, name in enumerate(alone, shared)}
     # Cores of their own conduct collectives; their queue is none of the numbered ones.
     members |= {_ARRIVALS.queues: range(arch.dma_queues_per_engine, arch.dma_queues_per_engine + 1)}
-    kinds = {route.descriptors for route in routes if route.queues in ("load", "store")}
+    spread = {(route.queues, route.descriptors) for route in routes if route.queues in ("load", "store")}
     found = []
     for route in routes:
         mine = members[route.queues]
-        if len(kinds) > 1 and route.queues in ("load", "store"):
-            half = -(-len(mine) // 2)
-            mine = mine[half:] if route.descriptors == "static" else mine[:half]
+        if arch.dge_hardware_ns and (route.queues, "static") in spread:
+            mine = mine[-1:] if route.descriptors == "static" else mine[:-1]
         found.append(mine)
     return found

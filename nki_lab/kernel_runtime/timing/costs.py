@@ -86,7 +86,7 @@ def cost_of(arch: Arch, variant: Variant) -> VariantCost:
     if variant.instruction.dma_route is not None:
         route = variant.instruction.dma_route(variant.use)
         time, trigger = picoseconds(cost.fixed_ns), _trigger(arch, route, cost)
-        engines = (1 << arch.dma_engines) - 1 if cost.spread else _engines(arch, variant)
+        engines = _engines(arch, variant, cost)
         hardware = picoseconds(arch.dge_hardware_ns) if route.descriptors == "hardware" else 0
         return VariantCost(
             interval=time,
@@ -122,10 +122,12 @@ def cost_of(arch: Arch, variant: Variant) -> VariantCost:
     )
 
 
-def _engines(arch: Arch, variant: Variant) -> int:
+def _engines(arch: Arch, variant: Variant, cost: Cost) -> int:
     """The DMA engines of a copy: those of the on-chip partitions, destination first; between HBM addresses all."""
     onchip = _views(variant, on_chip=True)
-    if not onchip:
+    if cost.dealt:
+        return (1 << min(arch.dma_engines, _descriptors(cost))) - 1
+    if cost.spread or not onchip:
         return (1 << arch.dma_engines) - 1
     view = onchip[0]
     last = view.start_partition + (view.partitions - 1) * view.partition_step

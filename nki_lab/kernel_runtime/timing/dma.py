@@ -8,7 +8,9 @@ Two published measurements bound how fast transfers follow each other, whatever 
 to back, take 850 ns each (DMA overview, efficiency curve); a kernel that loads tiles of two tensors in turn gets one
 every 604 ns (kernel optimization tutorial, first version: 66,048 transfers in 39.9 ms). inferred: transfers of one HBM
 tensor go one after the other, `dma_issue_interval_ns` or more apart, and a descriptor generator takes
-`dge_hardware_ns` for each of all. The curve's first point, 32 bytes a partition, keeps the latter only.
+`dge_hardware_ns` for each of all. The curve's first point, 32 bytes a partition, keeps the latter only. Transfers
+within SBUF keep no interval: nothing is published, and times of nki-library's attention, which transposes tile after
+tile there, leave no room for one.
 """
 
 from __future__ import annotations
@@ -227,7 +229,7 @@ class Streams:
         ]
 
     def of(self, op: int, lane: int, core: int) -> list[Stream]:
-        """The streams of a transfer: of its HBM tensors; within SBUF, one for all. Each core has its own."""
+        """The streams of a transfer: of its HBM tensors; none within SBUF. Each core has its own."""
         program = self._program
         first = program.op_access[op]
         lane = -1 - core if self._sharing else lane
@@ -236,7 +238,7 @@ class Streams:
             stream = self._streams[program.views[program.access_view[first + place]].buffer.id, lane]
             if stream not in found:
                 found.append(stream)
-        return found or [self._streams[-1, lane]]
+        return found
 
     def place(self, streams: list[Stream], op: int, lane: int, time: int, spaced: bool) -> tuple[int, int]:
         """Give a transfer that could start its data at `time` its start; (that, the transfer that it follows).

@@ -80,6 +80,14 @@ def product(m: int, n: int, dtype: Any = F32, k: int = 128) -> Any:
     return lambda: nisa.nc_matmul(tile(n, F32, nl.psum, m), tile(m, dtype, rows=k), tile(n, dtype, rows=k)) and None
 
 
+def strided(m: int, n: int, dtype: Any = BF16) -> Any:
+    def call() -> None:
+        wide = tile(m * 4, dtype)
+        nisa.nc_matmul(tile(n, F32, nl.psum, m), wide[:, 0 : m * 4 : 4], tile(n, dtype))
+
+    return call
+
+
 def turned(p: int, f: int, dtype: Any = F32, buffer: Any = nl.psum) -> Any:
     return lambda: nisa.nc_transpose(tile(p, dtype, buffer, f), tile(f, dtype, rows=p)) and None
 
@@ -98,19 +106,19 @@ V2_LAWS = [
     (function(2048, BF16), 2048 + 58), (product(128, 512, BF16), 512), (product(128, 512), 4 * (512 + 57)),
     (product(128, 16, BF16), 64), (product(16, 16, BF16), 16), (product(128, 1, BF16), 64),
     (product(64, 100, F16), 100), (turned(128, 128, BF16), 128), (turned(32, 128, BF16), 64),
-    (turned(128, 20, BF16), 128), (turned(32, 32, BF16, nl.sbuf), 32 + 58),
+    (turned(128, 20, BF16), 128), (turned(32, 32, BF16, nl.sbuf), 32 + 58), (strided(128, 16), 64),
 ]  # fmt: skip
 V3_LAWS = [
     (add(512), 512 + 70), (add(300), 300 + 70), (add(512, BF16), 256 + 70), (add(512, F32, nl.psum), 512 + 70),
-    (add(512, BF16, nl.psum), 512 + 70), (scale(512), 512 + 70), (scale(512, BF16), 128 + 70),
-    (scale(512, BF16, nl.psum), 256 + 70), (scale(4), 74), (scale(512, engine=nisa.engine.scalar), 512),
+    (add(512, BF16, nl.psum), 512 + 70), (scale(512), 256 + 70), (scale(512, BF16), 128 + 70),
+    (scale(512, BF16, nl.psum), 256 + 70), (scale(4), 72), (scale(512, engine=nisa.engine.scalar), 512),
     (copy(512), 256 + 70), (copy(512, BF16), 128 + 70), (copy(512, F16, nl.psum), 256 + 70),
     (copy(512, F32, nl.psum), 512 + 70), (copy(512, F32, nl.psum, BF16), 512 + 70),
     (copy(512, F32, nl.sbuf, BF16), 256 + 70), (copy(512, engine=nisa.engine.scalar), 512),
     (total(512, BF16), 256 + 70), (fused(512), 1024 + 70), (inverse(512), 1024 + 70), (fill(512), 512 + 70),
     (function(512), 512), (function(4096, BF16), 4096), (count(512), 662), (product(128, 512), 4 * 512 + 14),
     (product(128, 100), 4 * 100 + 14), (product(128, 512, BF16), 512), (turned(128, 128, BF16), 128),
-    (turned(128, 128), 256),
+    (turned(128, 128), 256), (strided(128, 16), 2 * 128), (strided(128, 512), 512), (strided(1, 512), 512),
 ]  # fmt: skip
 V4_LAWS = [
     (copy(512, BF16), 128 + 70), (copy(512, nl.float8_e4m3), 128 + 70), (add(512, nl.float8_e5m2), 256 + 70),
