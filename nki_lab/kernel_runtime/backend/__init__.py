@@ -17,6 +17,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.backend.broadcasts import multiply_broadcasts
 from nki_lab.kernel_runtime.backend.engines import choose_engines
+from nki_lab.kernel_runtime.backend.fusion import merge_sums
 from nki_lab.kernel_runtime.backend.list_schedule import REORDERED, reorder
 from nki_lab.kernel_runtime.backend.listing import DEAD, Listing
 from nki_lab.kernel_runtime.backend.memory import MEMORY_NOTES, fit_memory
@@ -50,6 +51,7 @@ class Step:
 STEPS: Final[Mapping[str, Step]] = MappingProxyType(
     {
         "broadcasts": Step(run=multiply_broadcasts, dialects=("beta1",)),
+        "sums": Step(run=merge_sums, dialects=("beta1",)),
         "engines": Step(run=choose_engines, dialects=("beta1",), straight=False),
         "repeats": Step(run=merge_repeats, dialects=("beta1",)),
         "spills": Step(run=fit_memory, dialects=("beta1",)),

@@ -106,6 +106,20 @@ def broadcast(a):
     return out
 
 
+@nki.jit
+def softmax(a):
+    """Divide exponentials by their sums, which other instructions add up; the second sum is of an earlier state."""
+    out = nl.ndarray((2, 128, 512), a.dtype, buffer=nl.shared_hbm)
+    for i in nl.affine_range(2):
+        power = nisa.activation(nl.exp, data=nl.load(a[i]), scale=0.1)
+        total = nisa.tensor_reduce(np.add, data=power, axis=(1,))
+        if i:
+            power[...] = nl.add(power, 1.0)
+            total = nl.add(total, nisa.tensor_reduce(np.add, data=power, axis=(1,)))
+        nl.store(out[i], nl.divide(power, total))
+    return out
+
+
 CASES = (
     (broadcast, (MANY,)),
     (repeated, (WIDE,)),
@@ -200,6 +214,19 @@ def test_broadcasts_over_partitions_are_products_with_ones() -> None:
     assert [any(view.type.space is psum for view in op.reads) for op in products] == [True, False, False]
 
 
+def test_a_sum_of_what_an_activation_wrote_is_a_part_of_it() -> None:
+    program = program_of(softmax, WIDE)
+    found = made(program, "sums")
+    verify(found.program)
+    assert found.notes == {"sums merged into activations": 1}  # the other tile is written twice
+    assert len(found.program) == len(program) - 1
+    (left_out,) = np.flatnonzero(found.stand_in != np.arange(len(program))).tolist()
+    assert program.variant_of(left_out).instruction.name == "tensor_reduce"
+    assert program.variant_of(int(found.stand_in[left_out])).instruction.name == "activation"
+    for mine, other in zip(results(program, (WIDE,)), results(found.program, (WIDE,)), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-5)
+
+
 def test_copies_that_name_no_engine_leave_the_vector_engine() -> None:
     program = program_of(transposed, WIDE, SQUARE)
     found = made(program, "engines")
@@ -220,7 +247,7 @@ def test_the_current_dialect_keeps_its_program() -> None:
 
 def test_an_unknown_step_is_refused() -> None:
     with pytest.raises(
-        ValueError, match="compiler_model names loops; choose all, none, or broadcasts, engines, repeats, spills"
+        ValueError, match="compiler_model names loops; choose all, none, or broadcasts, sums, engines, repeats, spills"
     ):
         nki_lab.Options(compiler_model="engines,loops")
 
