@@ -25,5 +25,6 @@ export default defineConfig({
     environment: 'happy-dom',
     include: ['src/**/*.test.ts', 'tests/**/*.test.ts'],
     restoreMocks: true,
+    testTimeout: 30_000, // a busy machine is no failure
   },
 });

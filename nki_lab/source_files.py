@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable, Mapping
@@ -100,3 +101,12 @@ def line_of(file: str, number: int) -> str:
     """Return the 1-based line of a source file with its end; empty where there is none that can be read."""
     lines = lines_of(file)
     return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+_RANGE: Final = re.compile(r"\bin\s+(?:\w+\.)*(\w*range)\s*\(")
+
+
+def range_of_loop(file: str, number: int) -> str:
+    """Return the name of the range that the `for` in a 1-based line of a source file counts through, else nothing."""
+    found = _RANGE.search(line_of(file, number))
+    return found[1] if found else ""

@@ -45,6 +45,7 @@ def enumerations() -> dict[str, Sequence[str]]:
         "LaneKind": vocabulary.LANE_KINDS,
         "Hue": tuple(vocabulary.KINDS),
         "Indirection": vocabulary.INDIRECTIONS,
+        "Origin": vocabulary.ORIGINS,
         "Arrangement": vocabulary.ARRANGEMENTS,
         "DescriptorMode": vocabulary.DESCRIPTOR_MODES,
     }
@@ -72,6 +73,11 @@ def constants() -> dict[str, tuple[str, object, str]]:
             "Readonly<Record<string, Stall>>",
             stalls,
             "Reasons to wait. `hue` is empty where it is that of the row that ends the wait.",
+        ),
+        "ORIGIN_LABELS": (
+            "Readonly<Record<Origin, string>>",
+            dict(vocabulary.ORIGIN_LABELS),
+            "What the compiler model did with a row.",
         ),
         "EDGE_LABELS": (
             "Readonly<Record<EdgeKind, string>>",

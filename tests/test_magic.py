@@ -28,7 +28,7 @@ from nki_lab.kernel_runtime.issue.context import local
 from nki_lab.magic import NkiMagics, cell, notebook_context
 from nki_lab.magic.notebook_context import NotebookContext
 from nki_lab.magic.runs import LINES
-from nki_lab.query import kernels
+from nki_lab.query import one_kernel
 from nki_lab.result import Run
 from nki_lab.rules import SyntaxRule
 from nki_lab.session import call as session_call
@@ -165,10 +165,10 @@ def test_every_way_to_call_a_kernel_is_a_run(notebook: Notebook) -> None:
     notebook.good(f"%%nki\n{ADD}")
     done = notebook.good(
         "%%nki --target trn2 --no-view\n"
-        "add(x, x + 1)\n"
-        "nki.simulate(add)(x[:64], x[:64] + 1)\n"
+        "add(x, x)\n"
+        "nki.simulate(add)(x[:64], x[:64])\n"
         "nki_lab.profile(add, nki_lab.spec((32, 16), 'float32'), nki_lab.spec((32, 16), 'float32'), target='trn3')\n"
-        "nki_lab.run(add, x[:8], x[:8] + 1)\n"
+        "nki_lab.run(add, x[:8], x[:8])\n"
         "done = threads = None\n"
     )
     (lines,) = done.shown
@@ -199,7 +199,7 @@ def test_calls_in_threads_of_the_cell_are_its_runs(notebook: Notebook) -> None:
 
 def test_the_last_run_is_drawn_and_the_others_have_a_line(notebook: Notebook) -> None:
     notebook.good(f"%%nki\n{ADD}")
-    done = notebook.good("%%nki --target trn2\na = add(x[:8], x[:8] + 1)\nfor _ in range(5):\n    b = add(x, x + 1)\n")
+    done = notebook.good("%%nki --target trn2\na = add(x[:8], x[:8])\nfor _ in range(5):\n    b = add(x, x)\n")
     lines, drawn = done.shown
     assert [line.partition(" · ")[2] for line in lines["text/plain"].splitlines()][1].endswith(" · 4 times")
     assert len(lines["text/plain"].splitlines()) == 2
@@ -400,7 +400,7 @@ def test_a_program_is_judged_once_by_the_run_or_by_the_check(
     call: str, notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[str] = []
-    for module in (kernels, session_call):
+    for module in (one_kernel, session_call):
         original = module.check_program
         monkeypatch.setattr(module, "check_program", lambda facts, original=original: (
             judged.append(facts.program.name), original(facts)
@@ -492,7 +492,7 @@ def test_names_of_the_notebook_are_known_by_what_they_are() -> None:
 def test_the_target_of_a_cell_is_that_of_its_calls_only(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(environment.TARGET_VARIABLE, "trn3")
     notebook.good(f"%%nki\n{ADD}")
-    done = notebook.good("%%nki --target trn1 --no-view\nadd(x, x + 1)\nnki_lab.run(add, x, x + 1, target='trn2');")
+    done = notebook.good("%%nki --target trn1 --no-view\nadd(x, x)\nnki_lab.run(add, x, x, target='trn2');")
     assert [line.split(" · ")[0] for line in done.text.splitlines()] == ["add  trn1", "add  trn2"]
     assert environment.resolve_target().target == "trn3"
 

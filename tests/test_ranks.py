@@ -197,6 +197,50 @@ def test_a_register_holds_the_rank() -> None:
     assert int(nki_lab.run(kernel, X[0], target="trn2").outputs[0][0, 0]) == 0
 
 
+# -- ranks of two cores --------------------------------------------------------------------------------------------------
+
+
+def tiled(x, group=ALL, ranks=RANKS, twice=-1, meet=False):
+    """Gather rows of x in tiles, which the cores share out; one core of a rank may do so once more, or wait first."""
+    rows = x.shape[0] // nl.num_programs(0)
+    first = nl.program_id(0) * rows
+    out = output((x.shape[0], ranks * x.shape[1]), x.dtype)
+    tile, wide = nl.ndarray((rows, x.shape[1]), x.dtype), nl.ndarray((rows, ranks * x.shape[1]), x.dtype)
+    nisa.dma_copy(dst=tile, src=x[first : first + rows])
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=float(1 + nl.program_id(0)))
+    if meet:
+        nisa.core_barrier(out, (0, 1))
+    for _ in range(2 if nl.program_id(0) == twice else 1):
+        ncc.all_gather(srcs=[tile], dsts=[wide], replica_group=group, collective_dim=1)
+    nisa.dma_copy(dst=out[first : first + rows], src=wide)
+    return out
+
+
+def test_each_core_of_a_rank_exchanges_with_the_same_core_of_the_others() -> None:
+    made = nki_lab.run_ranks(nki.jit(tiled)[2], X, target="trn2")
+    want = np.concatenate(X, axis=1) * np.repeat([1, 2], 4)[:, None].astype(np.float32)
+    for rank in made:
+        np.testing.assert_array_equal(rank.outputs[0], want)
+        assert not [item for item in rank.diagnostics if item.severity == "error"]
+
+
+def test_cores_that_call_different_numbers_of_collectives_are_told_so() -> None:
+    given = [{"x": x, "twice": 1 if number == 2 else -1} for number, x in enumerate(X)]
+    with pytest.raises(NkiError, match="rank 3 has come to its end") as caught:
+        nki_lab.run_ranks(nki.jit(tiled)[2], given, target="trn2")
+    assert caught.value.diagnostics[0].code == "NKI241"
+    given = [{"x": x, "twice": 0 if number == 2 else -1} for number, x in enumerate(X)]
+    with pytest.raises(NkiError, match=r"on core [01].*on core [01]") as caught:
+        nki_lab.run_ranks(nki.jit(tiled)[2], given, target="trn2")
+    assert caught.value.diagnostics[0].code == "NKI241"
+
+
+def test_cores_that_have_met_exchange_nothing_with_other_ranks() -> None:
+    with pytest.raises(NkiError, match="after the cores have waited") as caught:
+        nki_lab.run_ranks(nki.jit(tiled)[2], [{"x": x, "meet": True} for x in X], target="trn2")
+    assert caught.value.diagnostics[0].code == "NKI017"
+
+
 # -- what goes wrong -----------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import subprocess
 import tarfile
@@ -76,6 +77,8 @@ def place(kernel: Kernel, clones: Path, build: Path) -> tuple[Path, str]:
     source = text.decode()
     if kernel.form == "listing":
         source = code_block(source, kernel.block)
+    elif kernel.form == "candidate":
+        source = kernel.preamble + "\n\n" + _dedented(candidate(source, kernel.block))
     elif kernel.form == "fragment":
         source = kernel.preamble + "\n\n" + _dedented(source)
     folder = build / "modules"
@@ -102,6 +105,19 @@ def code_block(page: str, number: int) -> str:
     if number >= len(blocks):
         raise MissingKernelError(f"the page has {len(blocks)} blocks of Python code, the data names number {number}")
     return textwrap.dedent("\n".join(blocks[number])) + "\n"
+
+
+def candidate(text: str, number: int) -> str:
+    """Return the code of candidate `number`, from 0, the first, of nested `CodeCandidate(parent=..., code=...)`."""
+    found: list[str] = []
+    call: ast.expr | None = ast.parse(text, mode="eval").body
+    while isinstance(call, ast.Call):
+        given = {item.arg: item.value for item in call.keywords}
+        found.append(str(ast.literal_eval(given["code"])))
+        call = given.get("parent")
+    if number >= len(found):
+        raise MissingKernelError(f"the file has {len(found)} candidates, the data names number {number}")
+    return found[-1 - number]
 
 
 def _dedented(source: str) -> str:

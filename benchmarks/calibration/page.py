@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from benchmarks.calibration import intervals, statistics
+from benchmarks.calibration import advice, intervals, statistics
 from benchmarks.calibration.comparison import TIME, Row
 from benchmarks.calibration.published import Published
 from nki_lab.session import interval
@@ -63,6 +63,7 @@ def _lines(published: Published, rows: Sequence[Row], version: str) -> Iterator[
     yield from _order(times)
     yield from _ceilings(rows)
     yield from _intervals(times)
+    yield from advice.section()
     yield from _components(rows)
     yield from _mechanisms(times)
     yield from _fits(times)
@@ -297,7 +298,8 @@ def _mechanisms(times: Sequence[Row]) -> Iterator[str]:
     yield ""
     yield (
         f"Mean error of the {len(measured)} times of tier A, {percent(statistics.mape(measured))}, with one option of "
-        "`nki_lab.Options` switched off in turn. Changed: times that differ by more than 0.1 %."
+        "`nki_lab.Options`, or one step of its `compiler_model`, switched off in turn. Changed: times that differ by "
+        "more than 0.1 %."
     )
     yield ""
     yield from table(

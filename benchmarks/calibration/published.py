@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 DATA = Path(__file__).parents[1] / "published.json"
 
-Form = Literal["module", "listing", "fragment", "package"]
+Form = Literal["module", "listing", "fragment", "candidate", "package"]
 Kind = Literal["measured", "recorded", "rounded", "ceiling", "copied"]
 
 
@@ -20,7 +20,8 @@ class Kernel:
     """A public kernel: where it stands, and how its function is reached.
 
     `form` says what `file` is: a `module` to import; a `listing`, the code block number `block` (from 0) of a page; a
-    `fragment`, a function without imports, which `preamble` supplies; a module of a `package` whose root is `root`.
+    `fragment`, a function without imports, which `preamble` supplies; a `candidate`, such a function in number `block`
+    (from 0, the first) of a search's nested candidates; a module of a `package` whose root is `root`.
     `sha256` is that of the file at `commit`. `stubs` are modules that the file imports for its tests and not for the
     kernel: an empty one stands in where they are not installed.
     """

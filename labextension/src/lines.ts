@@ -1,4 +1,5 @@
 /** From a line of source to its steps. */
+import { firstFrom } from './run/search';
 import type { Run, State, Store } from './types';
 
 export interface Line {
@@ -27,16 +28,4 @@ export function nextAtLine(run: Run, step: number, { source, line }: Line, by: 1
   if (!steps.length) return -1;
   const place = by > 0 ? firstFrom(steps, step + 1) : firstFrom(steps, step) - 1;
   return steps[(place + steps.length) % steps.length];
-}
-
-/** Place of the first that is at least `step`. */
-export function firstFrom(steps: Uint32Array, step: number): number {
-  let low = 0;
-  let high = steps.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (steps[middle] < step) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

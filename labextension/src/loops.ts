@@ -1,5 +1,5 @@
 /** The iterations of loops around a step, and how to get to the same place in another one. */
-import { firstFrom } from './lines';
+import { firstFrom } from './run/search';
 import type { LoopIteration, Run } from './types';
 
 /** A loop around a step, or where no loops are known the steps of its line. */

@@ -5,6 +5,7 @@ import type {
   Access,
   Buckets,
   Buffer,
+  Change,
   Edge,
   Finding,
   Hue,
@@ -206,6 +207,10 @@ export class LoadedRun implements Run {
     const op = this.rows.op[this.at(step)];
     const { name, detail, unit } = this.ops;
     return { name: this.names[name[op]], detail: this.names[detail[op]], workUnit: unit ? this.names[unit[op]] : '' };
+  }
+
+  change(step: number): Change {
+    return this.loaded.change(this.rows.first + this.at(step));
   }
 
   treatment(step: number): Treatment {

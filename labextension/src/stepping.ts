@@ -1,4 +1,5 @@
 /** Where a step leads: the next line, into, out, along an engine, along dependencies. All give -1 where it leads nowhere. */
+import { countWhile } from './run/search';
 import type { Run } from './types';
 
 export interface Stepping {
@@ -31,14 +32,7 @@ export function createStepping(run: Run): Stepping {
   const placeInProgram = (step: number): number => {
     const wanted = run.rows.row[step - run.rows.first];
     const all = ordered();
-    let low = 0;
-    let high = all.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (run.rows.row[all[middle] - run.rows.first] < wanted) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return countWhile(all.length, place => run.rows.row[all[place] - run.rows.first] < wanted);
   };
   const next = (step: number, accept: (other: number) => boolean): number => {
     if (!run.has(step)) return -1;

@@ -17,6 +17,7 @@ import type {
   LineTime,
   Machine,
   Memory,
+  Origin,
   Part,
   PathTime,
   Role,
@@ -175,6 +176,12 @@ export interface Op {
   readonly workUnit: string;
 }
 
+/** What the compiler model did with a row, and for how many rows of the program its execution stands. */
+export interface Change {
+  readonly origin: Origin;
+  readonly standsFor: number;
+}
+
 /** How an instruction treats its operands; what a recording does not have is empty, 'undeclared', -1 or null. */
 export interface Treatment {
   /** Names of the operands, in the order of its accesses. */
@@ -274,6 +281,8 @@ export interface Run {
   rowsBetween(from: number, to: number): number;
   op(step: number): Op;
   treatment(step: number): Treatment;
+  /** What the compiler model did with a loaded step. */
+  change(step: number): Change;
   site(id: number): Site | null;
   siteOf(step: number): Site | null;
   /** Loops around a step, outermost first. */

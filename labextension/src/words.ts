@@ -6,6 +6,7 @@ import {
   FIGURE_LABELS,
   HUE_LABELS,
   NO_HUE,
+  ORIGIN_LABELS,
   STALLS,
   UNSURE,
   UNSURE_KINDS,
@@ -66,7 +67,17 @@ export function spoken(run: Run, step: number): string {
   ];
   if (rows.wait[place] > 0) said.push(`waited ${format.time(rows.wait[place])} for ${waitedFor(run, step)}`);
   if (rows.critical[place]) said.push('critical');
+  const changed = change(run, step);
+  if (changed) said.push(changed);
   if (step === run.fault) said.push(failed(run));
+  return said.join(', ');
+}
+
+/** What the compiler model did with a loaded step: "stands for 12 instructions"; '' where it did nothing. */
+export function change(run: Run, step: number): string {
+  const { origin, standsFor } = run.change(step);
+  const said = origin === 'source' ? [] : [ORIGIN_LABELS[origin]];
+  if (standsFor > 1) said.push(`stands for ${format.count(standsFor)} instructions`);
   return said.join(', ');
 }
 

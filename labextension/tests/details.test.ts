@@ -1,8 +1,10 @@
 /** The details of an instruction: each operand is the access, not the tile. */
 import { describe, expect, it } from 'vitest';
+import { ORIGIN_LABELS } from '../src/_generated/schema';
 import { createStore } from '../src/store';
 import type { Context, Palette } from '../src/types';
 import { createDetails } from '../src/views/details';
+import { instructionRow } from '../src/views/instruction_row';
 import type { BufferGiven } from './messages';
 import { runOf } from './timeline/runs';
 
@@ -79,5 +81,51 @@ describe('the place of an operand', () => {
   it('is a range within which run-time indices choose', () => {
     const dims = [[128, 512], [512, 1]] as const; // prettier-ignore
     expect(details([{ dims, indirect: 1 }])[0]).toBe('x[register] | SBUF within 0x1000–0x17FF, partitions 0–127');
+  });
+});
+
+describe('what the compiler model did', () => {
+  const changed = (place: number): { details: string[]; row: HTMLElement } => {
+    const rows = [
+      { start: 0, duration: 10 },
+      { start: 10, duration: 10 },
+      { start: 20, duration: 0 },
+      { start: 20, duration: 10 },
+    ];
+    const run = runOf(rows, { tables: { changes: { place: [1, 2, 3], origin: [1, 2, 3], stands_for: [12, 0, 0] } } });
+    const store = createStore(run);
+    store.select(place);
+    const context: Context = { run, store, palette: () => ({}) as Palette, speak: () => undefined };
+    const { element } = createDetails(context);
+    return {
+      details: [...element.querySelectorAll('dl > div')].map(item => item.textContent ?? ''),
+      row: instructionRow(context, place, place, 10, 'row'),
+    };
+  };
+
+  it('is said of each row that it changed, and of no other', () => {
+    const said = [0, 1, 2, 3].map(place => changed(place).details.filter(text => text.startsWith('Compiler')));
+    expect(said).toEqual([
+      [],
+      [`Compiler${ORIGIN_LABELS.moved}, stands for 12 instructions`],
+      [`Compiler${ORIGIN_LABELS['left out']}`],
+      [`Compiler${ORIGIN_LABELS.inserted}`],
+    ]);
+  });
+
+  it('takes rows that are not executed out of the light, without a time', () => {
+    expect([0, 1, 2, 3].map(place => changed(place).row.classList.contains('nki-row-out'))).toEqual([
+      false,
+      false,
+      true,
+      false,
+    ]);
+    expect(changed(2).row.querySelector('.nki-c-runs')?.textContent).toBe('–');
+  });
+
+  it('follows the rows of a range', () => {
+    const run = runOf([{ start: 0, duration: 10 }], { first: 300, steps: 301, tables: { changes: { place: [0], origin: [2], stands_for: [0] } } }); // prettier-ignore
+    expect(run.change(300)).toEqual({ origin: 'left out', standsFor: 0 });
+    expect(() => run.change(0)).toThrow(RangeError);
   });
 });

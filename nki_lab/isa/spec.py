@@ -361,6 +361,7 @@ class Use:
     attrs: Mapping[str, Any]
     dims: Mapping[str, int]
     engine: str = ""
+    dialect: str = "current"
     dtypes: dict[str, DType | None] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -433,6 +434,14 @@ class Fill:
     bounds: Callable[[Use], tuple[float, float] | None]
 
 
+class Fold(NamedTuple):
+    """How a call reduces its own result: the operand that receives it, the attribute with the operator, others."""
+
+    result: str
+    operator: str
+    given: Mapping[str, Any]
+
+
 class Synchronization(NamedTuple):
     """The other core that a call waits for: calls of one instruction on one `channel` are paired in their order.
 
@@ -472,8 +481,11 @@ class Instruction:
     a run knows.
 
     An `elementwise` instruction computes each element of its result from those in the same place, so that it can be
-    cut along any dimension. `implicit_operands(use)` are constants that it reads besides its operands. Keywords that
-    are `tolerated` are no arguments; real kernels pass them, and their value says why they do nothing.
+    cut along any dimension. One with a `rowwise` attribute reduces the trailing dimensions that the attribute names,
+    each row for itself. One that `folds` can reduce each row of its own result on the way. `stacked(use)` are the
+    attributes that change in the call of another instruction that does the same for each element of a further
+    dimension, the first free one. `implicit_operands(use)` are constants that it reads besides its operands. Keywords
+    that are `tolerated` are no arguments; real kernels pass them, and their value says why they do nothing.
 
     `relief(use)` is the engine that the Beta 1 compiler takes for a call that leaves the choice to it, empty where it
     keeps to `engine(use)`; see `kernel_runtime.backend.engines`.
@@ -520,6 +532,9 @@ class Instruction:
     dma_route: Callable[[Use], Route] | None = None
     relief: Callable[[Use], str] = lambda _use: ""
     elementwise: bool = False
+    rowwise: str = ""
+    stacked: Callable[[Use], Mapping[str, Any]] | None = None
+    folds: Fold | None = None
     implicit_operands: Callable[[Use], tuple[Implicit, ...]] = lambda _use: ()
     tolerated: Mapping[str, str] = field(default_factory=dict)
     work: Callable[[Use], int] = _elements
@@ -718,7 +733,8 @@ _KINDS: Final[Mapping[str, tuple[Any, Mapping[str, str]]]] = {
     "contraction": (Contraction, {"dst": "out", "stationary": "in", "moving": "in"}),
     "accumulation": (Accumulation, {"operand": "out"}),
     "fills": (Fill, {"operand": "attr"}),
-} | dict.fromkeys(("register_value", "keeps_state", "synchronizes", "warns"), (Callable, {}))
+    "folds": (Fold, {"result": "out", "operator": "attr"}),
+} | dict.fromkeys(("register_value", "keeps_state", "synchronizes", "stacked", "warns"), (Callable, {}))
 """The class of a property, and the roles of the operands that its fields name."""
 
 

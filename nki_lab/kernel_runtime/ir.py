@@ -170,6 +170,7 @@ class Program:
         self.regions: list[Region] = []  # in the order in which they begin
         self.registers: list[str] = []  # what the kernel calls them, where that is known
         self.inputs: list[Buffer] = []
+        self.shared_inputs: set[int] = set()  # numbers of those that several parameters of the kernel name
         self.outputs: list[NkiTensor] = []
         self.constants: dict[int, Any] = {}
         self.arrivals: dict[int, Arrival] = {}  # of buffers whose contents other ranks send

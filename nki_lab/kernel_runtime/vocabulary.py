@@ -128,7 +128,17 @@ INDIRECTIONS: Final = ("none", "scalar", "vector", "gather")
 DESCRIPTOR_MODES: Final = ("none", "static", "hardware", "software")
 """Writers of a transfer's descriptors; none: the row is no transfer."""
 
-ORIGINS: Final = ("source", "moved", "left out", "inserted")
+ORIGIN_LABELS: Final = MappingProxyType(
+    {
+        "source": "as the program says",
+        "moved": "on another engine, or earlier, than the program says",
+        "left out": "not executed",
+        "inserted": "not in the program",
+    }
+)
+"""What the compiler model did with a row, in the words of the views."""
+
+ORIGINS: Final = tuple(ORIGIN_LABELS)
 """What the compiler model did with a row.
 
 *source*: nothing. *moved*: it runs on another engine than the program says, or earlier than rows of its engine that

@@ -14,7 +14,8 @@ from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.query.configuration import NONE, configuration_of
 from nki_lab.query.evaluation_cache import EvaluationCache, Examination
-from nki_lab.query.kernels import EvaluationRequest, evaluated
+from nki_lab.query.kernels import evaluated
+from nki_lab.query.one_kernel import EvaluationRequest
 from nki_lab.query.recorded import Calls
 from nki_lab.rules import check_syntax, known_syntax_findings
 from nki_lab.source import ModuleSource, SyntaxFacts, facts_of, known_facts, syntax_facts

@@ -16,8 +16,8 @@ from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.query.checking import Document, Examination
 from nki_lab.query.evaluation_cache import Place
 from nki_lab.query.issued import Instructed, Issued
-from nki_lab.query.kernels import EvaluationRequest
 from nki_lab.query.names import ENGINES, documentation, instruction_of, limit_text, place_of
+from nki_lab.query.one_kernel import EvaluationRequest
 from nki_lab.source import SyntaxFacts, known_facts
 from nki_lab.source.positions import place_of as site_of
 from nki_lab.source.trees import first_line

@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-import numpy as np
-
 from nki_lab.call_records.store import CallRecord
-from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import NamedDType
-from nki_lab.kernel_runtime.allocate import allocate
+from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.interpreter import (
-    REACHED,
-    UNKNOWN,
     Assumptions,
-    Budget,
-    EnumMember,
     Evaluation,
-    Instance,
-    KnownCalls,
     Launches,
-    ModuleFinder,
     Signature,
-    TileSpec,
     beta1_dialect,
     evaluate,
     launches,
 )
 from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
-from nki_lab.kernel_runtime.issue.arguments import TensorSpec
-from nki_lab.kernel_runtime.issue.launching import refused as launch_refused
-from nki_lab.kernel_runtime.options import Options
-from nki_lab.kernel_runtime.tensor import DynamicSlice
 from nki_lab.query import found_calls, messages, sampling
 from nki_lab.query.call_sites import CallSite, call_sites
 from nki_lab.query.callers import called_elsewhere, calls_in
@@ -50,44 +31,16 @@ from nki_lab.query.evaluation_cache import (
     Verdict,
     blocks_of,
 )
-from nki_lab.query.issued import issued
+from nki_lab.query.one_kernel import EvaluationRequest, evaluation_of, outermost, reached, signature_key
 from nki_lab.query.reach import Reach, joined, reach_of
 from nki_lab.query.recorded import Calls, RecordSearch, recorded_calls, target_of, with_call
 from nki_lab.query.shape_dependence import depends_on_shapes
 from nki_lab.query.witnesses import possible
-from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts, facts_of
 from nki_lab.source.kernel_code import Dialect
 from nki_lab.source.trees import numbers_in
 
 V = TypeVar("V")
-
-STEPS: Final = 12_000_000
-"""Steps for the kernels of one file: half a minute at most."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationRequest:
-    """The options of an evaluation.
-
-    `explicit` replaces the signatures of the source, `given` come before them by the names of kernels, `recorded` after
-    them by the names of functions, beside the calls in the project's file. `steps` bound the whole module. `library`
-    has the modules that it imports; without one what they have is unknown. Unless `judged`, only the faults of single
-    instructions are found: a run that follows judges the whole program. `alone` says that the facts are those of one
-    kernel among others. With `possible`, what is wrong for some arguments of a function without shapes is found too.
-    """
-
-    arch: Arch
-    options: Options | None = None
-    explicit: Signature | None = None
-    budget: Budget = field(default_factory=Budget)
-    steps: int = STEPS
-    given: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
-    library: ModuleFinder = field(default_factory=ModuleFinder)
-    judged: bool = True
-    possible: bool = False
-    alone: bool = False
-    recorded: Calls = field(default_factory=dict)
 
 
 def evaluated(facts: SyntaxFacts, request: EvaluationRequest, cache: EvaluationCache) -> Examination:
@@ -158,7 +111,7 @@ class _ModuleEvaluation:
         for part in _parts(facts):
             called = self._launches(part)
             self._findings += called.failures
-            self._on_host |= _outermost(called.called)
+            self._on_host |= outermost(called.called)
             known = self._signatures(part, called)
             for kernel in part.kernels:
                 name = kernel.node.name
@@ -325,12 +278,12 @@ class _ModuleEvaluation:
 
             sampled = sampling.runs(once)
             results = [run.result for run in sampled]
-            depends = _outermost({name}.union(*(item.called for item in results)))
+            depends = outermost({name}.union(*(item.called for item in results)))
             numbers = numbers_in(part.module.function(item) for item in depends)
             certain = sampling.certain(sampled, once, numbers)
-            findings = [_reached(file, result, item) for result, item in certain]
+            findings = [reached(file, result, item) for result, item in certain]
             if request.possible:
-                findings += [_reached(file, result, item) for result, item in possible(sampled, once)]
+                findings += [reached(file, result, item) for result, item in possible(sampled, once)]
             found = KernelEvaluation(
                 findings=tuple(findings),
                 variables=_first(item.types for item in results[:1]),
@@ -434,7 +387,7 @@ class _ModuleEvaluation:
         if found is None or not request.library.holds(found.reads):
             budget = replace(HOST_BUDGET, stop=request.budget.stop)
             found = launches(part.module, top, budget, request.library)
-            self._cache.keep(key, part.blocks, found, _outermost(found.called))
+            self._cache.keep(key, part.blocks, found, outermost(found.called))
         return found
 
     def _signatures(self, part: _Part, called: Launches) -> Mapping[str, Sequence[Signature]]:
@@ -456,7 +409,7 @@ class _ModuleEvaluation:
 
         A `request` takes the place of the module's.
         """
-        request, file, values = request or self._request, part.module.file, _key(signature)
+        request, file, values = request or self._request, part.module.file, signature_key(signature)
         key = (
             file,
             kernel.node.name,
@@ -480,7 +433,9 @@ class _ModuleEvaluation:
             if found is None:
                 budget = replace(request.budget, steps=allowed)
                 known = self._cache.calls((request.arch.target, request.options, replace(budget, steps=0)))
-                found = _evaluation(part.module, kernel, signature, replace(request, budget=budget), known, inner=inner)
+                found = evaluation_of(
+                    part.module, kernel, signature, replace(request, budget=budget), known, inner=inner
+                )
             if values is not None:
                 found_calls.keep(shared, found)
                 self._cache.keep(key, part.blocks, found, found.depends)
@@ -544,104 +499,3 @@ def _serves(item: Diagnostic, evaluation: KernelEvaluation, others: Sequence[Ker
         and not any(found.code == item.code and found.span == item.span for found in other.findings)
         for other in others
     )
-
-
-def _outermost(names: Iterable[str]) -> frozenset[str]:
-    """Return the functions at module level that hold the functions of these qualified names."""
-    return frozenset(name.partition(".")[0] for name in names)
-
-
-def _evaluation(
-    module: ModuleSource,
-    kernel: KernelFunction,
-    signature: Signature,
-    request: EvaluationRequest,
-    known: KnownCalls,
-    *,
-    inner: bool,
-) -> KernelEvaluation:
-    refused = (
-        None if kernel.dialect == "beta1" else launch_refused(kernel.node.name, signature.grid or (), request.arch)
-    )
-    if refused is not None:
-        refused, signature = replace(refused, span=signature.span), replace(signature, grid=())
-    with module.shown(), ExitStack() as others:
-        result = evaluate(
-            module,
-            kernel.node.name,
-            signature,
-            arch=request.arch,
-            options=request.options,
-            budget=request.budget,
-            dialect=kernel.dialect,
-            library=request.library,
-            inner=inner,
-            known_calls=known,
-        )
-        for other in result.modules:
-            others.enter_context(other.shown())
-        findings = [*([] if refused is None else [refused]), *result.diagnostics]
-        if request.judged and not inner:  # what a helper writes is for its caller to read
-            findings += _judged(result)
-        findings = without_consequences(findings)
-    return KernelEvaluation(
-        findings=tuple(_reached(module.file, result, item) for item in findings),
-        variables=result.types,
-        expressions=result.expressions,
-        issued=issued(result.program, module.file),
-        depends=_outermost(result.called | {kernel.node.name}),
-        reads=result.reads,
-        reach=reach_of(result, assumed=False),
-        steps=result.steps,
-        allowed=request.budget.steps,
-    )
-
-
-def _judged(result: Evaluation) -> Iterator[Diagnostic]:
-    """Find what is wrong with a program as a whole: memory, what was written, order, and the rules on programs."""
-    placed = allocate(result.program)
-    facts = ProgramFacts(
-        program=result.program, doubtful=result.tainted, complete=result.complete, known_allocation=placed
-    )
-    yield from facts.coverage.diagnostics
-    yield from placed.diagnostics
-    if result.program.user_edges:
-        yield from facts.schedule.diagnostics
-    yield from check_program(facts)
-
-
-def _reached(file: str, result: Evaluation, item: Diagnostic) -> Diagnostic:
-    """Return a finding; what is found in another module says where this one leads there."""
-    if item.span is None or item.span.file == file or any(other.message == REACHED for other in item.related):
-        return item
-    origin = result.origins.get((item.span.file, item.span.line))
-    return item if origin is None else replace(item, related=(*item.related, Related(REACHED, origin)))
-
-
-def _key(signature: Signature) -> Hashable:
-    """Return the signature as far as an evaluation depends on it; None where its values are objects of the user's."""
-    parts = [*signature.args, *signature.kwargs.items(), signature.grid, signature.schedule]
-    try:
-        return tuple(_plain(item) for item in parts)
-    except TypeError:
-        return None
-
-
-def _plain(value: object) -> Hashable:
-    match value:
-        case None | bool() | int() | float() | str() | TensorSpec() | TileSpec() | np.dtype():
-            return (type(value).__name__, repr(value))
-        case tuple() | list():
-            return (type(value).__name__, *(_plain(item) for item in value))
-        case dict():
-            return ("dict", *((_plain(key), _plain(item)) for key, item in value.items()))
-        case Instance(cls=cls, fields=fields):
-            return ("object", cls.name, *((key, _plain(item)) for key, item in fields.items()))
-        case EnumMember(cls=cls, name=name):
-            return ("member", cls.name, name)
-        case Enum() | NamedDType() | DynamicSlice() | range() | slice():
-            return (type(value).__name__, repr(value))
-        case _ if value is UNKNOWN:
-            return ("unknown",)
-        case _:
-            raise TypeError(type(value).__name__)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from nki_lab.kernel_runtime.ir import Accesses, Variant
 from nki_lab.kernel_runtime.issue.source_location import span_of
 from nki_lab.rules.program_facts import Column, Mask, ProgramFacts, distinct
 from nki_lab.rules.rule import Findings, program_rule
-from nki_lab.source_files import line_of
-
-_HEADER: Final = re.compile(r"\bin\s+(\w+\.)*affine_range\s*\(")
+from nki_lab.source_files import range_of_loop
 
 
 class _Rows(NamedTuple):
@@ -41,7 +38,7 @@ def check(facts: ProgramFacts) -> Findings:
         return
     parent, _, value, site_of = zip(*program.iterations, strict=True)
     places = {site: program.sites[site] for site in set(site_of)}
-    affine = sorted(site for site, at in places.items() if _HEADER.search(line_of(at.file, at.line)))
+    affine = sorted(site for site, at in places.items() if range_of_loop(at.file, at.line) == "affine_range")
     if not affine or not len(facts.once(_by_view).op):
         return
     iterations = np.array((parent, value, site_of), np.int64).T

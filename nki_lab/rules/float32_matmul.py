@@ -1,4 +1,4 @@
-"""NKI702: matmuls in float32 where bfloat16 would do."""
+"""NKI702: matmuls and transposes in float32 where bfloat16 would do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from nki_lab.rules.timed_facts import TimedFacts
 def check(timed: TimedFacts) -> Findings:
     """Yield one finding for a kernel that bfloat16 operands would make faster, at the matmul that costs it most.
 
-    The gain is that of the matmuls alone; less to load comes on top of it. It says whether nothing would be lost.
+    The gain is that of matmuls and of transposes on the Tensor Engine alone; less to load and shorter passes of the
+    other engines come on top of it. It says whether nothing would be lost.
     """
     program = timed.program
     wide = {item.id for item in program.variants if _is_float32(item)}
@@ -30,11 +31,13 @@ def check(timed: TimedFacts) -> Findings:
         return
     facts, first = timed.facts, saving.first
     exact = _from_narrower(timed, ops)
+    call = program.variants[program.op_variant[first]]
+    what = "transposes" if call.instruction.transpose_flops(call.use) else "multiplies"
     why = "their operands are copies of bfloat16: nothing is lost" if exact else "where 8 bits are enough"
     yield facts.report(
         "NKI702",
         first,
-        f"{facts.name(first)}: multiplies float32, bfloat16 would gain {saving.gain}; {why}",
+        f"{facts.name(first)}: {what} float32, bfloat16 would gain {saving.gain}; {why}",
         note=timed.shape(first),
         limit=f"the Tensor Engine takes {program.arch.fp32_matmul_factor:g} times as long for float32",
         use="keep the operands in bfloat16; PSUM adds up in float32 all the same",
@@ -43,21 +46,19 @@ def check(timed: TimedFacts) -> Findings:
 
 
 def _is_float32(variant: Variant) -> bool:
+    """Whether a call on the Tensor Engine multiplies or transposes float32."""
     product, use = variant.instruction.contraction, variant.use
-    return (
-        product is not None
-        and product.plain(use)
-        and use.dtypes[product.moving] is F32
-        and use.dtypes[product.stationary] is F32
-    )
+    multiplies = product is not None and product.plain(use)
+    read = [use.dtypes[name] for name, out in zip(variant.names, variant.outs, strict=True) if not out]
+    if variant.engine != "tensor" or not (multiplies or variant.instruction.transpose_flops(use)):
+        return False
+    return all(dtype is F32 for dtype in read)
 
 
 def _narrow(variant: Variant, cost: VariantCost) -> VariantCost:
-    """Return the cost of a matmul of the same shape in bfloat16."""
+    """Return the cost of the same call in bfloat16."""
     use: Use = copy(variant.use)
-    product = variant.instruction.contraction
-    assert product is not None
-    use.dtypes = use.dtypes | {product.moving: BF16, product.stationary: BF16}
+    use.dtypes = {name: BF16 if dtype is F32 else dtype for name, dtype in use.dtypes.items()}
     assert callable(variant.instruction.cost)
     found = variant.instruction.cost(use)
     clock = use.arch.ghz(variant.engine)

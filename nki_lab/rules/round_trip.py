@@ -1,4 +1,4 @@
-"""NKI708: tiles that are stored to HBM and loaded again, where SBUF has room for them."""
+"""NKI708: tiles that are stored to HBM and loaded again."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from nki_lab.rules.timed_facts import TimedFacts
 def check(timed: TimedFacts) -> Findings:
     """Yield one finding for a kernel that would be faster without a way through HBM, at the load that costs it most.
 
-    The gain is that of a copy of the program in which the tiles stay in SBUF and neither transfer happens, with
-    addresses and queues of its own.
+    The gain is that of a copy of the program in which the tiles stay in SBUF and neither transfer happens, with queues
+    of its own. Where not all of them fit, what reads a tile has to follow what makes it: then they need not all be
+    there at once.
     """
     program = timed.program
     if not timed.may_lose_rows or not _has_scratch(timed):
@@ -24,10 +25,10 @@ def check(timed: TimedFacts) -> Findings:
     listing = Listing(program)
     loads = np.zeros(len(program), bool)
     loads[leave_out_round_trips(listing)] = True
-    if not loads.any():
-        return
-    makespan = timed.rebuilt(listing.built())
-    saving = None if makespan is None else timed.saving_of(loads, timed.timing.makespan - makespan)
+    if not loads.any() or (timed.inserted is not None and bool((loads & timed.inserted).any())):
+        return  # NKI710 tells of spills
+    makespan, fits = timed.timed(listing.built())
+    saving = timed.saving_of(loads, timed.timing.makespan - makespan)
     if saving is None:
         return
     facts, first = timed.facts, saving.first
@@ -40,8 +41,10 @@ def check(timed: TimedFacts) -> Findings:
         f"{facts.name(first)}: {int(loads.sum()):,} loads bring back what was stored from tiles of the same shape; "
         f"without the way through HBM the kernel would gain {saving.gain}",
         note=timed.shape(first),
-        limit=f"{moved:,} bytes go to HBM and come back, SBUF has room for them",
-        use="keep the tiles in SBUF, for instance in a list, and read them there",
+        limit=f"{moved:,} bytes go to HBM and come back, SBUF has {'room' if fits else 'no room'} for them all",
+        use="keep the tiles in SBUF, for instance in a list, and read them there"
+        if fits
+        else "compute what follows from a tile in the loop that makes it, so that few of them are there at a time",
         related=[*made, *saving.related],
     )
 

@@ -11,12 +11,14 @@ import numpy as np
 
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import Unmodelled
+from nki_lab.kernel_runtime.allocate.placing import AddressSpace
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
+from nki_lab.kernel_runtime.schedule import EDGE_KINDS
+from nki_lab.kernel_runtime.tensor import sbuf
 from nki_lab.kernel_runtime.timing import VariantCost, walk
 from nki_lab.rules.program_facts import Column, Mask
 from nki_lab.rules.rule import Findings, timed_rule
-from nki_lab.rules.timed_facts import TimedFacts
+from nki_lab.rules.timed_facts import TimedFacts, edges_of
 
 _FLOW: Final = EDGE_KINDS.index("flow")
 
@@ -33,8 +35,9 @@ def check(timed: TimedFacts) -> Findings:
     """Yield one finding for a kernel that pieces of the efficient size would make faster, at the place that costs it
     most.
 
-    The gain is that of a copy of the program in which transfers of one place go together until their pieces have that
-    size: loads with the first, so that all that is computed from them waits for all of it, others with the last.
+    The gain is that of a copy of the program in which transfers of one place whose pieces lie side by side go together
+    until their pieces have that size: loads with the first, so that all that is computed from them waits for all of
+    it, others with the last. Pieces that are whole rows have no neighbours.
     """
     program, arch = timed.program, timed.program.arch
     pieces = {item.id: size for item in program.variants if 0 < (size := _piece(item)) < arch.dma_efficient_bytes}
@@ -70,38 +73,83 @@ def _piece(variant: Variant) -> int:
     return declared(variant.use).descriptor_bytes
 
 
-def _edges(found: Schedule) -> tuple[Column, Column, Mask]:
-    """Return (op, what it waits for, whether for its result) of all edges."""
-    op = np.repeat(np.arange(len(found.start) - 1), np.diff(found.start))
-    return op, found.pred.astype(np.int64), found.kind == _FLOW
-
-
 def _merges(timed: TimedFacts, ops: Mask, pieces: dict[int, int]) -> _Merge:
-    """Put transfers of one place together, in their order, as far as nothing between them decides about them."""
+    """Put transfers of one place together whose pieces are neighbours, as far as nothing between them decides about
+    them, and memory has room for what is loaded earlier or stored later.
+    """
     program, facts = timed.program, timed.facts
     count = len(program)
-    op, before, flow = _edges(timed.schedule)
+    op, before, flow = edges_of(timed.schedule)
     last_needed, first_needing = np.full(count, -1), np.full(count, count)
     np.maximum.at(last_needed, op[flow], before[flow])
     np.minimum.at(first_needing, before[flow], op[flow])
     is_load = program.variants_where(_fills_chip)[facts.variant]
     carrier, size = np.arange(count), np.ones(count, np.int64)
-    group: dict[tuple[int, int, int], list[int]] = {}
+    group: dict[tuple[object, ...], list[int]] = {}  # by where the pieces that follow would begin
     cores = program.core_column()
     efficient = program.arch.dma_efficient_bytes
+    free = _FreeMemory(timed)
     for row in np.flatnonzero(ops).tolist():
         number = int(facts.variant[row])
-        mine = group.setdefault((int(facts.site[row]), number, int(cores[row])), [])
+        own = (number, int(cores[row]))
+        places = _places(timed, row)
+        mine = group.pop((*own, *places), [])
         if mine:
             held = last_needed[row] > mine[0] if is_load[row] else first_needing[mine].min() < row
-            if held or len(mine) * pieces[number] >= efficient:
-                mine.clear()
+            far = not free.keeps(row if is_load[row] else mine, mine[0] if is_load[row] else row)
+            if held or far or len(mine) * pieces[number] >= efficient:
+                mine = []
         mine.append(row)
+        group[(*own, *_after(timed, row, places, pieces[number]))] = mine
         chosen = mine[0] if is_load[row] else row
         carrier[mine] = chosen
         size[mine] = 1
         size[chosen] = len(mine)
     return _Merge(carrier, size)
+
+
+def _places(timed: TimedFacts, row: int) -> tuple[tuple[int, int], ...]:
+    """Return (buffer, offset in elements) of what a transfer moves in HBM; of all its operands without any there."""
+    program = timed.program
+    start, width = program.op_access[row], len(program.variants[program.op_variant[row]].names)
+    views = [program.views[number] for number in program.access_view[start : start + width]]
+    far = [view for view in views if not view.type.on_chip] or views
+    return tuple((view.buffer.id, view.offset if view.indirect is None else -1 - row) for view in far)
+
+
+def _after(timed: TimedFacts, row: int, places: tuple[tuple[int, int], ...], piece: int) -> tuple[tuple[int, int], ...]:
+    """Return the places behind the first pieces of a transfer: where one begins whose pieces are its neighbours."""
+    variant = timed.program.variants[timed.program.op_variant[row]]
+    types = [variant.use.types[name] for name in variant.names]
+    far = [kind for kind in types if not kind.on_chip] or types
+    return tuple(
+        (buffer, offset + piece // kind.dtype.nbytes) for (buffer, offset), kind in zip(places, far, strict=True)
+    )
+
+
+class _FreeMemory:
+    """The bytes of a partition of SBUF that are left for tiles that live longer."""
+
+    def __init__(self, timed: TimedFacts) -> None:
+        self._timed = timed
+        self._left = AddressSpace.of(sbuf, timed.program.arch).usable - timed.allocation.sbuf_peak
+        self._until: list[tuple[int, int]] = []
+
+    def keeps(self, rows: int | list[int], other: int) -> bool:
+        """Return whether there is room for the tile of a row from another row on, or up to one."""
+        first = min(other, rows if isinstance(rows, int) else rows[-1])
+        last = max(other, rows if isinstance(rows, int) else rows[-1])
+        self._until = [(end, size) for end, size in self._until if end > first]
+        size = self._tile(last if isinstance(rows, int) else first)
+        if sum(held for _, held in self._until) + size > self._left:
+            return False
+        self._until.append((last, size))
+        return True
+
+    def _tile(self, row: int) -> int:
+        variant = self._timed.program.variants[self._timed.program.op_variant[row]]
+        near = [variant.use.types[name] for name in variant.names if variant.use.types[name].on_chip]
+        return max((kind.free_size * kind.dtype.nbytes for kind in near), default=0)
 
 
 def _fills_chip(variant: Variant) -> bool:
@@ -121,7 +169,7 @@ def _retimed(timed: TimedFacts, merge: _Merge) -> int:
             program.variants.append(program.variants[key[0]])
         variant[row] = made[key]
     program.op_variant = array("I", variant.astype(np.uint32).tobytes())
-    return walk(program, _order(timed, merge), program.options, timed.allocation, costs=costs).makespan
+    return walk(program, timed.carried(merge.carrier), program.options, timed.allocation, costs=costs).makespan
 
 
 def _of_more(arch: Arch, cost: VariantCost, times: int) -> VariantCost:
@@ -138,29 +186,4 @@ def _of_more(arch: Arch, cost: VariantCost, times: int) -> VariantCost:
         hbm_bytes=cost.hbm_bytes * times,
         descriptor_bytes=longer,
         spaced=longer >= arch.dma_short_descriptor_bytes,
-    )
-
-
-def _order(timed: TimedFacts, merge: _Merge) -> Schedule:
-    """Return the schedule without the transfers that others carry. What waits for one of them waits for its carrier,
-    and a carrier waits for the results that it moves.
-    """
-    found, carrier = timed.schedule, merge.carrier
-    op, before, flow = _edges(found)
-    gone = carrier != np.arange(len(carrier))
-    to, source = carrier[op], carrier[before]
-    same_lane = found.lane[to] == found.lane[source]
-    changed = gone[op] | gone[before]
-    kept = ~changed | ((source < to) & ~same_lane & (flow | ~gone[op]))
-    to, source, kind = to[kept], source[kept], found.kind[kept]
-    rank = np.lexsort((source, to))
-    lane_flow = found.lane_flow.copy()
-    lane_flow[(lane_flow >= 0) & gone[lane_flow]] = -1
-    return replace(
-        found,
-        start=np.searchsorted(to[rank], np.arange(len(carrier) + 1)),
-        pred=source[rank].astype(found.pred.dtype),
-        kind=kind[rank],
-        order=tuple(order[~gone[order]] for order in found.order),
-        lane_flow=lane_flow,
     )

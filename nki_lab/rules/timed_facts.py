@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -15,16 +15,20 @@ from nki_lab.diagnostic import Related
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.schedule import Schedule, schedule
+from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule, schedule
 from nki_lab.kernel_runtime.tensor import sbuf
 from nki_lab.kernel_runtime.timing import Timing, VariantCost, costs_of, walk
 from nki_lab.rules.program_facts import Column, Mask, ProgramFacts
 
+_FLOW: Final = EDGE_KINDS.index("flow")
 _PICOSECONDS: Final = 1000  # in a nanosecond
 
 WORTHWHILE: Final = 0.05
 """The share of a kernel's time, with its launch, below which a gain is not worth words. guess: published steps that
 gain less are within what their authors measure from run to run."""
+
+CostOf = Callable[[int, VariantCost], VariantCost]
+"""Another cost of a variant, from its number and its cost."""
 
 
 class Saving(NamedTuple):
@@ -38,12 +42,24 @@ class Saving(NamedTuple):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TimedFacts:
     """A program with its times. `program` is what is executed: device loops are laid out, a row for each instruction
-    of each iteration."""
+    of each iteration. `written` gives the program with what the compiler model left out, where it did, and
+    `unspilled` the program without what the model put in for want of memory; `inserted` marks that.
+    `quotients` bound the measured time over the predicted one.
+    """
 
     program: Program
     allocation: Allocation
     schedule: Schedule
     timing: Timing
+    written: Callable[[], TimedFacts] | None = None
+    unspilled: Callable[[], tuple[Program, Allocation]] | None = None
+    inserted: Mask | None = None
+    quotients: tuple[float, float] | None = None
+
+    @cached_property
+    def as_written(self) -> TimedFacts:
+        """Return the program before the compiler model left out repeated rows, with its times; itself without that."""
+        return self if self.written is None else self.written()
 
     @cached_property
     def facts(self) -> ProgramFacts:
@@ -78,11 +94,11 @@ class TimedFacts:
         """Return the first of some ops that was issued at a site."""
         return int(np.flatnonzero(ops & (self.facts.site == site))[0])
 
-    def saving(self, ops: Mask, cost_of: Callable[[int, VariantCost], VariantCost]) -> Saving | None:
+    def saving(self, ops: Mask, cost_of: CostOf) -> Saving | None:
         """Return the saving by other costs of some ops, from their variants; None where it is not worthwhile."""
         if not self.is_worthwhile(int(self.path_time[ops].sum())):
             return None
-        return self.saving_of(ops, self.timing.makespan - self._at_costs(ops, cost_of))
+        return self.saving_of(ops, self.timing.makespan - self.at_costs((ops, cost_of)))
 
     def saving_of(self, ops: Mask, gain: int) -> Saving | None:
         """Return a gain in picoseconds with the places of some ops; None where it is not worthwhile."""
@@ -109,16 +125,45 @@ class TimedFacts:
         """Return the makespan in picoseconds in another order."""
         return walk(self.program, order, self.program.options, self.allocation).makespan
 
-    def _at_costs(self, ops: Mask, cost_of: Callable[[int, VariantCost], VariantCost]) -> int:
-        """Return the makespan in picoseconds with other costs of some ops."""
+    def at_costs(self, *changes: tuple[Mask, CostOf], order: Schedule | None = None) -> int:
+        """Return the makespan in picoseconds with other costs of some ops, from their variants, perhaps in another
+        order.
+        """
         program, variant = self.program, self.facts.variant.copy()
-        used = np.unique(variant[ops])
-        variant[ops] = len(program.variants) + np.searchsorted(used, variant[ops])
-        other = copy(program)
+        other, costs = copy(program), list(self.costs)
+        other.variants = list(program.variants)
+        for ops, cost_of in changes:
+            mine = self.facts.variant[ops]
+            used = np.unique(mine)
+            variant[ops] = len(costs) + np.searchsorted(used, mine)
+            other.variants += (program.variants[number] for number in used.tolist())
+            costs += (cost_of(number, self.costs[number]) for number in used.tolist())
         other.op_variant = array("I", variant.astype(np.uint32).tobytes())
-        other.variants = [*program.variants, *(program.variants[number] for number in used.tolist())]
-        costs = [*self.costs, *(cost_of(number, self.costs[number]) for number in used.tolist())]
-        return walk(other, self.schedule, program.options, self.allocation, costs=costs).makespan
+        return walk(other, order or self.schedule, program.options, self.allocation, costs=costs).makespan
+
+    def carried(self, carrier: Column) -> Schedule:
+        """Return the schedule without the ops whose work others do: `carrier[op]`, or the op itself. What waits for one
+        of them waits for its carrier, and a carrier waits for the results that they need, as far as these come before.
+        """
+        found = self.schedule
+        op, before, flow = edges_of(found)
+        gone = carrier != np.arange(len(carrier))
+        to, source = carrier[op], carrier[before]
+        same_lane = found.lane[to] == found.lane[source]
+        changed = gone[op] | gone[before]
+        kept = ~changed | ((source < to) & ~same_lane & (flow | ~gone[op]))
+        to, source, kind = to[kept], source[kept], found.kind[kept]
+        rank = np.lexsort((source, to))
+        lane_flow = found.lane_flow.copy()
+        lane_flow[(lane_flow >= 0) & gone[lane_flow]] = -1
+        return replace(
+            found,
+            start=np.searchsorted(to[rank], np.arange(len(carrier) + 1)),
+            pred=source[rank].astype(found.pred.dtype),
+            kind=kind[rank],
+            order=tuple(order[~gone[order]] for order in found.order),
+            lane_flow=lane_flow,
+        )
 
     def reordered(self, program: Program) -> int:
         """Return the makespan in picoseconds of a copy of the program whose rows and tensors are the same."""
@@ -126,10 +171,14 @@ class TimedFacts:
 
     def rebuilt(self, program: Program) -> int | None:
         """Return the makespan in picoseconds of a changed copy of the program; None where memory has no room for it."""
+        makespan, fits = self.timed(program)
+        return makespan if fits else None
+
+    def timed(self, program: Program) -> tuple[int, bool]:
+        """Return the makespan in picoseconds of a changed copy of the program, and whether memory has room for it."""
         found = allocate(program)
-        if found.sbuf_peak > AddressSpace.of(sbuf, program.arch).usable:
-            return None
-        return walk(program, schedule(program, found), program.options, found).makespan
+        makespan = walk(program, schedule(program, found), program.options, found).makespan
+        return makespan, found.sbuf_peak <= AddressSpace.of(sbuf, program.arch).usable
 
     @property
     def may_lose_rows(self) -> bool:
@@ -143,8 +192,18 @@ class TimedFacts:
         return gain > 0 and gain >= WORTHWHILE * (self.timing.makespan + launch)
 
     def gain(self, gain: int) -> str:
-        """Return a gain in picoseconds as users read it: nanoseconds, and the share of the kernel's time."""
-        nanoseconds = gain / _PICOSECONDS
-        return (
-            f"{nanoseconds:,.0f} ns of {self.timing.makespan / _PICOSECONDS:,.0f} ({gain / self.timing.makespan:.0%})"
-        )
+        """Return a gain in picoseconds as users read it: nanoseconds, the share of the kernel's time, and the bounds
+        that the interval of that time gives the gain.
+        """
+        nanoseconds, makespan = gain / _PICOSECONDS, self.timing.makespan / _PICOSECONDS
+        said = f"{nanoseconds:,.0f} ns of {makespan:,.0f} ({nanoseconds / makespan:.0%})"
+        if self.quotients is None:
+            return said
+        low, high = (nanoseconds * bound for bound in self.quotients)
+        return f"{said}, {low:,.0f} to {high:,.0f} by the interval of the time"
+
+
+def edges_of(found: Schedule) -> tuple[Column, Column, Mask]:
+    """Return (op, what it waits for, whether for its result) of all edges."""
+    op = np.repeat(np.arange(len(found.start) - 1), np.diff(found.start))
+    return op, found.pred.astype(np.int64), found.kind == _FLOW

@@ -11,13 +11,13 @@ import numpy as np
 from nki_lab.isa.spec import Use
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.issue.legality import is_legal
-from nki_lab.kernel_runtime.schedule import EDGE_KINDS
+from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
 from nki_lab.kernel_runtime.tensor import ViewType
 from nki_lab.kernel_runtime.timing import VariantCost
 from nki_lab.kernel_runtime.timing.costs import cost_of
 from nki_lab.rules.program_facts import Column, Mask
 from nki_lab.rules.rule import Findings, timed_rule
-from nki_lab.rules.timed_facts import TimedFacts
+from nki_lab.rules.timed_facts import CostOf, Saving, TimedFacts
 
 _FLOW: Final = EDGE_KINDS.index("flow")
 _ENGINES: Final = ("vector", "scalar", "gpsimd")
@@ -36,11 +36,12 @@ class _Groups(NamedTuple):
 def check(timed: TimedFacts) -> Findings:
     """Yield one finding for a kernel that full partitions would make faster, at the instruction that costs it most.
 
-    The gain is that of as many fewer instructions of the same length as more partitions of one would hold.
+    The gain is that of a copy of the program in which one instruction of the same length does the work of as many as
+    more partitions of it would hold, and the others take no time.
     """
     pmax = timed.program.arch.pmax
     found = _groups(timed, lambda variant: pmax // _partitions(variant) if variant.engine in _ENGINES else 1)
-    saving = timed.saving(found.ops, lambda number, cost: _shared(cost, cost, found.size[number]))
+    saving = _together(timed, found, lambda _number, cost: cost)
     if saving is None:
         return
     facts, first = timed.facts, saving.first
@@ -61,7 +62,8 @@ def check(timed: TimedFacts) -> Findings:
 def check_length(timed: TimedFacts) -> Findings:
     """Yield one finding for a kernel that longer instructions would make faster, at the one that costs it most.
 
-    The gain is that of as many fewer instructions of the longer rows' cost.
+    The gain is that of a copy of the program in which the first of as many instructions as one could do has the cost of
+    longer rows, and the others take no time.
     """
     found = _groups(timed, lambda variant: _LONGEST // _columns(variant))
     wide: dict[int, VariantCost] = {}
@@ -72,8 +74,8 @@ def check_length(timed: TimedFacts) -> Findings:
         found.size[number] = size
         if use is not None:
             wide[number] = cost_of(timed.program.arch, Variant(0, use))
-    ops = found.ops & np.isin(timed.facts.variant, list(wide))
-    saving = timed.saving(ops, lambda number, cost: _shared(cost, wide[number], found.size[number]))
+    found = _Groups(found.ops & np.isin(timed.facts.variant, list(wide)), found.size)
+    saving = _together(timed, found, lambda number, _cost: wide[number])
     if saving is None:
         return
     facts, first = timed.facts, saving.first
@@ -90,10 +92,44 @@ def check_length(timed: TimedFacts) -> Findings:
     )
 
 
-def _shared(cost: VariantCost, whole: VariantCost, size: int) -> VariantCost:
-    """Return the share of one instruction in another that stands for `size` of them."""
-    interval = min(cost.interval, max(1, whole.interval // size))
-    return replace(cost, interval=interval, latency=interval + whole.latency - whole.interval, issue=cost.issue // size)
+def _together(timed: TimedFacts, found: _Groups, whole: CostOf) -> Saving | None:
+    """Return the saving where the first of each group of ops has another cost, and the others take no time."""
+    ops = found.ops
+    if not timed.is_worthwhile(int(timed.path_time[ops].sum())):
+        return None
+    facts, rows = timed.facts, np.flatnonzero(ops)
+    keys = (timed.program.core_column()[rows], facts.variant[rows], facts.site[rows])
+    order = np.lexsort((rows, *keys))
+    changed = np.any([np.diff(key[order], prepend=-1) != 0 for key in keys], axis=0)
+    begin = np.flatnonzero(changed)
+    rank = np.arange(len(rows)) - begin[np.cumsum(changed) - 1]
+    size = np.array([found.size[number] for number in facts.variant[rows[order]].tolist()])
+    first = np.zeros(len(ops), bool)
+    first[rows[order[rank % size == 0]]] = True
+    rest = ops & ~first
+    makespan = timed.at_costs((first, whole), (rest, _nothing), order=_loose(timed, rest, ops))
+    return timed.saving_of(ops, timed.timing.makespan - makespan)
+
+
+def _loose(timed: TimedFacts, rest: Mask, ops: Mask) -> Schedule:
+    """Return the schedule in which `rest`, whose work others do, waits for none of `ops`."""
+    found = timed.schedule
+    op, before = np.repeat(np.arange(len(rest)), np.diff(found.start)), found.pred.astype(np.int64)
+    kept = ~(rest[op] & ops[before])
+    lane_flow = found.lane_flow.copy()
+    lane_flow[rest & (lane_flow >= 0) & ops[lane_flow]] = -1
+    return replace(
+        found,
+        start=np.searchsorted(op[kept], np.arange(len(rest) + 1)),
+        pred=found.pred[kept],
+        kind=found.kind[kept],
+        lane_flow=lane_flow,
+    )
+
+
+def _nothing(_number: int, cost: VariantCost) -> VariantCost:
+    """Return the cost of an instruction whose work another one does."""
+    return replace(cost, interval=0, latency=0, issue=0)
 
 
 def _partitions(variant: Variant) -> int:
@@ -101,29 +137,37 @@ def _partitions(variant: Variant) -> int:
 
 
 def _columns(variant: Variant) -> int:
-    """Return the elements of a partition that a call writes, at least 1."""
-    outs = (variant.use.types[name] for name, out in zip(variant.names, variant.outs, strict=True) if out)
-    return max((view.free_size for view in outs), default=1) or 1
+    """Return the elements of a partition that a call writes, or that one with rows of its own reads, at least 1."""
+    views = [variant.use.types[name] for name in variant.names]
+    if not variant.instruction.rowwise:
+        views = [view for view, out in zip(views, variant.outs, strict=True) if out]
+    return max((view.free_size for view in views), default=1) or 1
 
 
 def _longer(variant: Variant, size: int) -> Use | None:
     """Return the same call with rows `size` times as long; None where that is not legal."""
-    use, columns = variant.use, _columns(variant)
+    use, columns, rows = variant.use, _columns(variant), variant.instruction.rowwise
     types = {
-        name: _stretched(view, size) if view is not None and view.free_size == columns else view
+        name: _stretched(view, size, rows != "") if view is not None and (rows or view.free_size == columns) else view
         for name, view in use.types.items()
     }
-    other = Use(use.instruction, use.arch, types, use.attrs, {})
+    attributes = dict(use.attrs)
+    if rows:  # behind the new dimension
+        given = attributes[rows]
+        attributes[rows] = [axis + (axis > 0) for axis in (given if isinstance(given, tuple | list) else [given])]
+    other = Use(use.instruction, use.arch, types, attributes, {})
     return other if is_legal(other) else None
 
 
-def _stretched(view: ViewType, size: int) -> ViewType:
-    """Return a type with `size` times as many elements, the new ones in an outer dimension."""
+def _stretched(view: ViewType, size: int, apart: bool) -> ViewType:
+    """Return a type with `size` times as many elements, the new ones in an outer dimension: one of its own if `apart`,
+    or where that is needed.
+    """
     step = max(1, view.span_bytes // view.dtype.nbytes)
     first = 1 if view.on_chip else 0
     shape = (*view.shape[:first], size, *view.shape[first:])
     strides = (*view.strides[:first], step, *view.strides[first:])
-    if len(view.shape) == first + 1 and view.contiguous:
+    if len(view.shape) == first + 1 and view.contiguous and not apart:
         shape = (*view.shape[:first], size * view.shape[first])
         strides = view.strides
     place = view.start_partition, 0, view.partition_step, view.indirect, view.placed, view.index
@@ -160,7 +204,8 @@ def _is_parallel(variant: Variant) -> bool:
     instruction, use = variant.instruction, variant.use
     partitions = {use.types[name].partitions for name in variant.names}
     moved = any(use.types[name].indirect for name in variant.names)
-    return instruction.elementwise and variant.engine in _ENGINES and len(partitions) == 1 and not moved
+    alike = instruction.elementwise or instruction.rowwise != ""
+    return alike and variant.engine in _ENGINES and len(partitions) == 1 and not moved
 
 
 def _steps(timed: TimedFacts, ops: Mask) -> Column:

@@ -88,8 +88,8 @@ class Input:
 class Intake:
     """Turns arguments into what the kernel sees, and remembers which array became which input.
 
-    The same array passed twice is one tensor. Containers are copied where an array sits in them, so that the caller's
-    keep their arrays.
+    The same array passed twice is one tensor, which the program calls shared. Containers are copied where an array
+    sits in them, so that the caller's keep their arrays.
     """
 
     def __init__(self, builder: Builder, *, shared: bool, dialect: str) -> None:
@@ -144,6 +144,7 @@ class Intake:
     def _array(self, name: str, value: Any, kind: Kind) -> object:
         known = self._known.get(id(value))
         if known is not None:
+            self.builder.program.shared_inputs.add(known._buffer.id)
             return known
         if value.ndim == 0:
             scalar = value.item()

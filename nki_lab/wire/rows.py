@@ -32,6 +32,7 @@ TABLES: Final = {
     ),
     "accesses": ("view", "role"),
     "edges": ("before", "kind"),
+    "changes": ("place", "origin", "stands_for"),
 }
 """The tables of a range of steps, with their columns."""
 
@@ -76,6 +77,18 @@ class Steps:
         return out
 
     @cached_property
+    def changes(self) -> dict[str, Array]:
+        """The table `changes` in the order of steps: the rows that the compiler model changed."""
+        table = self.recording.table("changes")
+        step = self.step_of[whole(table["row"])]
+        order = np.argsort(step, kind="stable")
+        return {
+            "step": step[order],
+            "origin": whole(table["origin"])[order],
+            "stands_for": whole(table["stands_for"])[order],
+        }
+
+    @cached_property
     def critical(self) -> Array:
         """The number 1 for each row on the critical path, 0 for others."""
         out = np.zeros(len(self.order), np.uint8)
@@ -94,7 +107,7 @@ class Steps:
         return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
     def tables(self, first: int, count: int) -> Tables:
-        """The tables `rows`, `accesses` and `edges` of `count` steps from `first` on."""
+        """The tables `rows`, `accesses`, `edges` and `changes` of `count` steps from `first` on."""
         row = self.order[first : first + count]
         rows = self.recording.rows
         step = np.arange(first, first + len(row), dtype=np.int32)
@@ -115,6 +128,7 @@ class Steps:
             "after": np.where(after < 0, 0, step - self.step_of[after]),  # how many steps before; 0: none
             "critical": self.critical[row],
         }
+        changed = slice(*np.searchsorted(self.changes["step"], (first, first + len(row))))
         accesses, waited = self.recording.table("accesses"), self.recording.table("edges")
         return {
             "rows": columns,
@@ -123,6 +137,11 @@ class Steps:
                 # How many steps before; negative where equal starts stand the other way round.
                 "before": np.repeat(step, waits) - self.step_of[waited["before"][edges]],
                 "kind": waited["kind"][edges],
+            },
+            "changes": {
+                "place": self.changes["step"][changed] - first,  # among the steps of the range
+                "origin": self.changes["origin"][changed],
+                "stands_for": self.changes["stands_for"][changed],
             },
         }
 

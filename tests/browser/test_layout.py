@@ -15,6 +15,7 @@ import nki_lab
 from nki_lab import demo
 from nki_lab.export.html import html
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.vocabulary import ORIGIN_LABELS
 from tests.browser.lab import Window, window
 
 WIDTHS: Final = (480, 720, 1100, 1440, 1920, 2560)
@@ -74,18 +75,39 @@ def failing(a):
         nl.store(out[:, 0 : json.loads(str(512 + i))], tile)
     return out
 '''
+COMPILED: Final = '''
+import neuronxcc.nki.language as nl
+from neuronxcc import nki
 
 
-def recorded(folder: Path, text: str, name: str, *arrays: np.ndarray) -> Recording:
+@nki.jit
+def loads_twice_and_keeps_more_than_there_is_room_for(a, b):
+    """The compiler model moves copies, leaves out loads, and inserts transfers of tiles that it spills."""
+    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    kept = nl.ndarray((52, nl.par_dim(128), 1024), a.dtype, buffer=nl.sbuf)
+    for i in nl.affine_range(52):
+        kept[i] = nl.exp(nl.load(a[i]))
+    for i in nl.affine_range(52):
+        nl.store(out[i], nl.copy(nl.add(kept[i], nl.load(a[i]))))
+    small = nl.ndarray((4, 128, 64), b.dtype, buffer=nl.shared_hbm)
+    for i in nl.affine_range(4):
+        nl.store(small[i], nl.exp(nl.load(b)))
+    return out, small
+'''
+
+
+def recorded(
+    folder: Path, text: str, name: str, *arrays: np.ndarray, target: str = "trn2", model: str = "all"
+) -> Recording:
     path = folder / f"{name[:20]}.py"
     path.write_text(text, encoding="utf-8")
     kernel = runpy.run_path(str(path), run_name=name)[name]
-    return nki_lab.run(kernel, *arrays, target="trn2", on_error="report").recording
+    return nki_lab.run(kernel, *arrays, target=target, on_error="report", compiler_model=model).recording
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Pages of a good run, one with too much of everything, and one that failed."""
+    """Pages of a good run, one with too much of everything, one that failed, one with the compiler model and without."""
     folder = tmp_path_factory.mktemp("pages")
     ones = np.ones
     matmul = (Path(demo.__file__).parent / "matmul.py").read_text(encoding="utf-8")
@@ -94,10 +116,22 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "matmul": recorded(folder, matmul, "matmul", ones((512, 256), np.float32), ones((512, 1024), np.float32)),
         "crowded": recorded(folder, CROWDED, name, ones((4096, 2048), np.float32)),
         "failing": recorded(folder, FAILING, "failing", ones((128, 512), np.float32)),
+        **{
+            f"compiler model: {model}": recorded(
+                folder,
+                COMPILED,
+                "loads_twice_and_keeps_more_than_there_is_room_for",
+                ones((52, 128, 1024), np.float32),
+                ones((128, 64), np.float32),
+                target="trn1",
+                model=model,
+            )
+            for model in ("all", "none")
+        },
     }
     out = {}
     for each, recording in runs.items():
-        out[each] = folder / f"{each}.html"
+        out[each] = folder / f"{each.replace(': ', '-')}.html"
         out[each].write_text(html(recording), encoding="utf-8")
     return out
 
@@ -115,7 +149,10 @@ def problems(page: Page) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["matmul", "crowded", "failing"])
+PAGES: Final = ("matmul", "crowded", "failing", "compiler model: all", "compiler model: none")
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_nothing_is_cut_or_overlaps_or_is_hard_to_read(name: str, themed: Window, pages: dict[str, Path]) -> None:
     page = themed.page
     page.goto(pages[name].as_uri())
@@ -204,3 +241,32 @@ def test_the_check_finds_what_is_wrong(themed: Window, pages: dict[str, Path]) -
         "small target: nki-",
     ):
         assert kind in found
+
+
+SAID: Final = """async () => {
+  const root = document.querySelector('.nki-visualizer');
+  const said = new Set();
+  root.querySelector('.nki-control-first').click();
+  for (let step = 0; step < 345; step++) {
+    root.querySelector('.nki-control-forward').click();
+    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+    for (const item of root.querySelectorAll('.nki-details dl > div'))
+      if (item.firstChild.textContent === 'Compiler') said.add(item.lastChild.textContent.replace(/[0-9,]+/, 'n'));
+  }
+  return [...said].sort();
+}"""
+
+
+@pytest.mark.parametrize("model", ["all", "none"])
+def test_details_say_what_the_compiler_model_did(model: str, browser: Browser, pages: dict[str, Path]) -> None:
+    with window(browser) as made:
+        made.page.goto(pages[f"compiler model: {model}"].as_uri())
+        made.page.locator(".nki-where b").wait_for()
+        assert made.page.evaluate(OPEN, "Details")
+        said = made.page.evaluate(SAID)
+        assert made.errors == []
+    if model == "none":
+        assert said == []
+    else:
+        assert {ORIGIN_LABELS["left out"], ORIGIN_LABELS["inserted"]} <= set(said)
+        assert "stands for n instructions" in said

@@ -20,7 +20,7 @@ RUN = 2  # the cell below them
 @pytest.fixture(scope="module")
 def saved(jupyter: Lab, browser: Browser) -> tuple[Any, set[str]]:
     """Run and save a notebook in JupyterLab: gives it, and the colours of its timeline."""
-    name = jupyter.notebook("saved.ipynb", START, LINES, f"%%nki --target trn2\n{ADD}add(x, x + 1);")
+    name = jupyter.notebook("saved.ipynb", START, LINES, f"%%nki --target trn2\n{ADD}add(x, x);")
     with window(browser) as made:
         made.open(jupyter, name)
         made.run_all()
@@ -111,7 +111,7 @@ def test_what_is_drawn_outlives_the_kernel(jupyter: Lab, tab: Window) -> None:
 
 def test_a_run_that_is_too_large_for_the_notebook_is_a_widget(jupyter: Lab, tab: Window) -> None:
     name = jupyter.notebook("large.ipynb", "import os\nos.environ['NKI_LAB_NOTEBOOK_BYTES'] = '100'", START,
-                            f"%%nki\n{ADD}add(x, x + 1);")  # fmt: skip
+                            f"%%nki\n{ADD}add(x, x);")  # fmt: skip
     tab.open(jupyter, name)
     tab.run_all()
     drawn = tab.visualizer()

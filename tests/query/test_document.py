@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import nki_lab
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.interpreter import Budget, Stopped
-from nki_lab.query import Document, EvaluationRequest, Examination
+from nki_lab.query import Document, EvaluationRequest, Examination, one_kernel
 from nki_lab.query import kernels as kernels_module
 from tests.scale import scaled
 
@@ -78,7 +78,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             names.append(name)
         return evaluate(module, name, *more, **others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(kernels_module, "evaluate", counted)
+    for module in (kernels_module, one_kernel):
+        monkeypatch.setattr(module, "evaluate", counted)
     return names
 
 

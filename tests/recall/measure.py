@@ -31,7 +31,8 @@ from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import arch_of
 from nki_lab.query.call_sites import STATES, call_sites, counted
 from nki_lab.query.evaluation_cache import EvaluationCache
-from nki_lab.query.kernels import EvaluationRequest, evaluated
+from nki_lab.query.kernels import evaluated
+from nki_lab.query.one_kernel import EvaluationRequest
 from nki_lab.query.reach import Reach
 from nki_lab.rules import check_syntax
 from nki_lab.source import syntax_facts

@@ -30,7 +30,8 @@ from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.interpreter import Launches
 from nki_lab.query import kernels as query_kernels
 from nki_lab.query.evaluation_cache import EvaluationCache
-from nki_lab.query.kernels import EvaluationRequest, evaluated
+from nki_lab.query.kernels import evaluated
+from nki_lab.query.one_kernel import EvaluationRequest
 from nki_lab.rules import check_syntax
 from nki_lab.source import syntax_facts
 from tests.recall.measure import errors_of

@@ -96,6 +96,8 @@ def test_advice_s_own_page_shows_what_it_gains(rule: TimedRule) -> None:
         "NKI704": (nki_lab.spec((128, 4096), "float32"),),
         "NKI708": (nki_lab.spec((128, 16384), "float32"),),
         "NKI706": (nki_lab.spec((16, 8, 2048), "float32"),),
+        "NKI709": (nki_lab.spec((32, 128, 8192), "bfloat16"),),
+        "NKI710": (nki_lab.spec((8, 128, 24576), "float32"),),
     }.get(rule.code, (SPEC,))
     run = session.profile(session.Launch(kernel.function, "trn2"), specs)
     assert {item.code for item in run.diagnostics} == {rule.code}
@@ -243,6 +245,33 @@ def test_longer_pieces_gain_about_what_is_said() -> None:
     assert not long.diagnostics
 
 
+def test_pieces_without_neighbours_cannot_be_longer() -> None:
+    source = """
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray((32, 128, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+            for i in range(32):
+                nl.store(out[i], nl.load(x[i]))
+            return out
+    """
+    assert "NKI701" not in {item.code for item in profiled(source, nki_lab.spec((32, 128, 64), "float32")).diagnostics}
+
+
+def test_neighbours_of_an_outer_loop_are_moved_together_where_they_fit() -> None:
+    source = """
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray((8, 16, 128, {columns}), dtype=x.dtype, buffer=nl.shared_hbm)
+            for i in range(8):
+                for j in range(16):
+                    tile = nl.load(x[j * 128:(j + 1) * 128, i * {columns}:(i + 1) * {columns}])
+                    nl.store(out[i, j], tile)
+            return out
+    """
+    found = profiled(source.format(columns=64), nki_lab.spec((2048, 512), "float32"))
+    assert said(found, "NKI701").line == 7 + len(HEADS["current"].splitlines())
+
+
 def test_short_pieces_of_little_data_are_left_alone() -> None:
     source = """
         @nki.jit
@@ -287,6 +316,24 @@ def test_tiles_that_stay_gain_what_is_said() -> None:
     assert "15 of 16 loads" in found.message
     assert "33,554,432 bytes, 2,097,152 are enough" in found.limit
     assert not once.diagnostics
+
+
+def test_one_array_for_two_parameters_is_no_repeated_load() -> None:
+    source = """
+        @nki.jit
+        def kernel(x, y):
+            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, nl.add(nl.load(x), nl.load(y)))
+            return out
+    """
+    kernel = kernel_of(source)
+    array = np.zeros((128, 2048), np.float32)
+    launch = session.Launch(kernel.function, "trn2")
+    done = session.execute(launch, (array, array), {}, timed=True)
+    assert done.program.shared_inputs == {done.program.inputs[0].id}
+    assert not done.diagnostics
+    other = session.execute(launch, (array, array.copy()), {}, timed=True)
+    assert not other.program.shared_inputs
 
 
 def test_loads_of_other_bytes_are_not_repeated() -> None:

@@ -11,13 +11,14 @@ from neuronxcc import nki
 
 import nki_lab
 from nki_lab.kernel_runtime.vocabulary import ORIGINS
+from nki_lab.wire.rows import Steps
 
 MANY = np.random.default_rng(1).normal(size=(52, 128, 1024)).astype(np.float32)
 
 
 @nki.jit
-def kernel(a):
-    """Load tiles twice, keep more of them than SBUF holds, and copy them."""
+def kernel(a, b):
+    """Load tiles twice, keep more of them than SBUF holds, copy them, and compute a small tile four times."""
     out = nl.ndarray((52, 128, 1024), a.dtype, buffer=nl.shared_hbm)
     kept = nl.ndarray((52, nl.par_dim(128), 1024), a.dtype, buffer=nl.sbuf)
     for i in nl.affine_range(52):
@@ -25,11 +26,14 @@ def kernel(a):
     for i in nl.affine_range(52):
         again = nl.load(a[i])
         nl.store(out[i], nl.copy(nl.add(kept[i], again)))
-    return out
+    small = nl.ndarray((4, 128, 64), b.dtype, buffer=nl.shared_hbm)
+    for i in nl.affine_range(4):
+        nl.store(small[i], nl.exp(nl.load(b)))
+    return out, small
 
 
 def run(model: str) -> Any:
-    return nki_lab.run(kernel, MANY, target="trn1", compiler_model=model)
+    return nki_lab.run(kernel, MANY, MANY[0, :, :64], target="trn1", compiler_model=model)
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +59,15 @@ def test_rows_that_are_left_out_take_no_time(both: tuple[Any, Any]) -> None:
     recording = both[0].recording
     changes = recording.table("changes")
     out = changes["origin"][:] == ORIGINS.index("left out")
+    assert out.any()
     assert not recording.table("rows")["duration"][changes["row"][:][out]].any()
     assert not changes["stands_for"][:][out].any()
 
 
 def test_values_at_the_end_are_those_without_the_model(both: tuple[Any, Any]) -> None:
     on, off = both
-    np.testing.assert_array_equal(on.outputs, off.outputs)
+    for one, other in zip(on.outputs, off.outputs, strict=True):
+        np.testing.assert_array_equal(one, other)
     last = len(on.recording.table("rows"))
     for number, buffer in enumerate(off.program.buffers[:8]):
         mine = on.values.at(last, on.program.buffers[number])
@@ -91,3 +97,19 @@ def test_saved_recordings_are_read_back(both: tuple[Any, Any], tmp_path: Any) ->
     np.testing.assert_array_equal(
         again.recording.table("changes")["row"][:], both[0].recording.table("changes")["row"][:]
     )
+
+
+def test_messages_say_it_of_the_same_rows_whatever_their_range(both: tuple[Any, Any]) -> None:
+    recording = both[0].recording
+    changes = recording.table("changes")
+    wanted = {
+        int(row): (int(origin), int(count))
+        for row, origin, count in zip(changes["row"][:], changes["origin"][:], changes["stands_for"][:], strict=True)
+    }
+    steps, found = Steps(recording), {}
+    for first in range(0, len(recording), 100):
+        told = steps.tables(first, 100)["changes"]
+        for place, origin, count in zip(told["place"], told["origin"], told["stands_for"], strict=True):
+            found[int(steps.order[first + place])] = (int(origin), int(count))
+    assert found == wanted
+    assert not len(Steps(both[1].recording).tables(0, 100)["changes"]["place"])

@@ -168,7 +168,7 @@ def test_a_run_comes_opening_first_and_then_in_chunks(monkeypatch: pytest.Monkey
     assert opening[0]["count"] == 0
     assert len(opening[1]["zoom"]["time"])
     assert [(header["first"], header["count"]) for header, _ in chunks] == [(0, 40), (40, 40), (80, 20)]
-    assert all(set(told) == {"rows", "accesses", "edges"} for _, told in chunks)
+    assert all(set(told) == {"rows", "accesses", "edges", "changes"} for _, told in chunks)
 
 
 def test_of_a_large_run_the_first_range_comes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,9 @@ export type Hue = (typeof HUES)[number];
 export const INDIRECTIONS = ['none', 'scalar', 'vector', 'gather'] as const;
 export type Indirection = (typeof INDIRECTIONS)[number];
 
+export const ORIGINS = ['source', 'moved', 'left out', 'inserted'] as const;
+export type Origin = (typeof ORIGINS)[number];
+
 export const ARRANGEMENTS = ['undeclared', 'in order', 'transposed', 'product', 'in place'] as const;
 export type Arrangement = (typeof ARRANGEMENTS)[number];
 
@@ -212,6 +215,14 @@ export const STALLS: Readonly<Record<string, Stall>> = {
   },
 };
 
+/** What the compiler model did with a row. */
+export const ORIGIN_LABELS: Readonly<Record<Origin, string>> = {
+  source: 'as the program says',
+  moved: 'on another engine, or earlier, than the program says',
+  'left out': 'not executed',
+  inserted: 'not in the program',
+};
+
 /** What a row does to the one that it waits for. */
 export const EDGE_LABELS: Readonly<Record<EdgeKind, string>> = {
   flow: 'reads its result',
@@ -356,6 +367,7 @@ export const TABLES = {
   ],
   accesses: ['view', 'role'],
   edges: ['before', 'kind'],
+  changes: ['place', 'origin', 'stands_for'],
   views: ['buffer', 'pattern', 'offset', 'indirect', 'index'],
   patterns: ['dtype', 'dim', 'rank'],
   dims: ['size', 'step'],

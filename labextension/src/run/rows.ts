@@ -1,8 +1,9 @@
 /** The loaded rows: one stretch of steps, which messages make longer or replace. */
 
-import { PACE, type TABLES } from '../_generated/schema';
-import type { Rows } from '../types';
+import { ORIGINS, PACE, type TABLES } from '../_generated/schema';
+import type { Change, Rows } from '../types';
 import { bytes, counts, integers } from './grow';
+import { indexOf } from './search';
 import type { Message, Numbers } from '../wire';
 
 type Column = Exclude<keyof Rows, 'first' | 'count'>;
@@ -28,6 +29,8 @@ const PLAIN: readonly (readonly [Column, (typeof TABLES.rows)[number]])[] = [
   ['critical', 'critical'],
 ];
 
+const UNCHANGED: Change = { origin: 'source', standsFor: 1 };
+
 export class LoadedRows {
   first = 0;
   count = 0;
@@ -39,6 +42,9 @@ export class LoadedRows {
   private accessRoles = bytes();
   private edgeBefore = integers();
   private edgeKinds = bytes();
+  private changedSteps = counts();
+  private changedOrigins = bytes();
+  private changedSums = counts();
   private snapshot: Rows | null = null;
 
   /** Rows as the views read them; an object of its own after each message. */
@@ -57,7 +63,20 @@ export class LoadedRows {
     this.accessRoles = bytes();
     this.edgeBefore = integers();
     this.edgeKinds = bytes();
+    this.changedSteps = counts();
+    this.changedOrigins = bytes();
+    this.changedSums = counts();
     this.snapshot = null;
+  }
+
+  /** What the compiler model did with a step. */
+  change(step: number): Change {
+    const place = indexOf(this.changedSteps.view(), step);
+    if (place < 0) return UNCHANGED;
+    return {
+      origin: ORIGINS[this.changedOrigins.values[place]] ?? 'source',
+      standsFor: this.changedSums.values[place],
+    };
   }
 
   /** Of each access its view. */
@@ -104,6 +123,12 @@ export class LoadedRows {
     this.accessRoles.append(message.column('accesses', 'role'));
     this.edgeBefore.append(message.column('edges', 'before'));
     this.edgeKinds.append(message.column('edges', 'kind'));
+    // Messages of earlier versions have none.
+    if (message.has('changes')) {
+      for (const place of message.column('changes', 'place')) this.changedSteps.push(this.first + at + place);
+      this.changedOrigins.append(message.column('changes', 'origin'));
+      this.changedSums.append(message.column('changes', 'stands_for'));
+    }
     const { before, edge } = this;
     for (let i = 0; i < added; i++) {
       const step = this.first + at + i;

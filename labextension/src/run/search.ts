@@ -1,5 +1,28 @@
 /** Places in sorted numbers. */
 
+/** How many of the first `count` places a condition holds for that holds up to some place and no further. */
+export function countWhile(count: number, holds: (place: number) => boolean): number {
+  let low = 0;
+  let high = count;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(middle)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** The first place in ascending values that is at least `value`. */
+export function firstFrom(values: ArrayLike<number>, value: number): number {
+  return lower(values, values.length, value);
+}
+
+/** The place of a value in ascending ones; -1: it is not there. */
+export function indexOf(values: ArrayLike<number>, value: number): number {
+  const place = firstFrom(values, value);
+  return values[place] === value ? place : -1;
+}
+
 /** How many of the first `count` values are at most `value`. */
 export function upper(values: ArrayLike<number>, count: number, value: number): number {
   let low = 0;

@@ -117,6 +117,8 @@ function facts(context: Context, step: number): HTMLElement {
   if (site) add('Source', sourceLink(context, site), iterations.length ? ` · ${iterationText(run, step)}` : '');
   else if (iterations.length) add('Iteration', iterationText(run, step));
   if (rows.critical[place]) add('Path', 'on the critical path');
+  const changed = words.change(run, step);
+  if (changed) add('Compiler', changed);
   return list;
 }
 
@@ -277,6 +279,8 @@ function asText(run: Run, step: number): string {
     `visible: ${format.timeExact(rows.ready[at])}`,
   ];
   if (rows.wait[at] > 0) lines.push(`waited: ${format.timeExact(rows.wait[at])} for ${words.waitedFor(run, step)}`);
+  const changed = words.change(run, step);
+  if (changed) lines.push(`compiler model: ${changed}`);
   const site = run.siteOf(step);
   if (site) lines.push(`source: ${run.sources[site.source]?.path ?? ''}:${site.line}`);
   for (const iteration of run.iterations(step)) lines.push(`${iteration.loop}: ${iteration.value}`);

@@ -2,6 +2,7 @@
 import { HUE_LABELS, NO_HUE } from '../_generated/schema';
 import { el, replace } from '../dom';
 import * as format from '../format';
+import { after } from './timeline/bars';
 import { swatch } from '../swatch';
 import type { Context, Hue, Run, View } from '../types';
 import * as words from '../words';
@@ -160,15 +161,8 @@ function laneNow(run: Run, lane: number, time: number): Now {
 /** The first step of a lane that starts after a time; -1: none. */
 function nextOf(run: Run, lane: number, time: number): number {
   const steps = run.laneSteps(lane);
-  const { rows } = run;
-  let low = 0;
-  let high = steps.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (rows.start[steps[middle] - rows.first] <= time) low = middle + 1;
-    else high = middle;
-  }
-  return low < steps.length ? steps[low] : -1;
+  const place = after(run, steps, time);
+  return place < steps.length ? steps[place] : -1;
 }
 
 /** What comes next in a row: the earliest of its lanes. */

@@ -27,6 +27,7 @@ export function instructionRow(
     on: { click: select, dblclick: open },
   });
   if (step === run.fault && !run.faultAfter) row.classList.add('nki-row-fault');
+  if (run.change(step).origin === 'left out') row.classList.add('nki-row-out');
   row.append(...cells(run, step, longest));
   return row;
 }
@@ -38,15 +39,17 @@ function cells(run: Run, step: number, longest: number): HTMLElement[] {
   const duration = rows.duration[place];
   const width = duration > 0 ? Math.max(2, (BAR * duration) / longest) : 0;
   const op = run.op(step);
+  const changed = words.change(run, step);
+  const isOut = run.change(step).origin === 'left out';
   return [
     cell('nki-c-step', format.ordinal(step)),
     cell('nki-c-engine', swatch(lane.hue), el('span', { class: 'nki-ellipsis', title: lane.label }, lane.label)),
-    titled('nki-c-op nki-code', op.name, `${op.name} ${op.detail}`),
+    titled('nki-c-op nki-code', op.name, [`${op.name} ${op.detail}`, changed].filter(Boolean).join('; ')),
     titled('nki-c-operands nki-code', operandText(run, step)),
     titled('nki-c-start', format.time(rows.start[place]), format.timeExact(rows.start[place])),
     cell(
       'nki-c-runs',
-      el('span', { title: format.timeExact(duration) }, format.time(duration)),
+      el('span', { title: isOut ? changed : format.timeExact(duration) }, isOut ? '–' : format.time(duration)),
       el('i', { class: 'nki-run-bar', style: { '--hue': `var(--nki-${lane.hue})`, width: `${width.toFixed(1)}px` } }),
     ),
     cell('nki-c-waited', ...waited(run, step)),

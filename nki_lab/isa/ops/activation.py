@@ -24,6 +24,7 @@ from nki_lab.isa.spec import (
     Cost,
     EngineState,
     Fault,
+    Fold,
     Implicit,
     Predicate,
     Unmodelled,
@@ -159,6 +160,7 @@ class activation:
     keeps_state = commands_registers
 
     elementwise = True
+    folds = Fold("reduce_res", "reduce_op", {"reduce_cmd": commands.reset_reduce})
     implicit_operands = _bias_constant
 
     def exact(use: Use) -> bool:

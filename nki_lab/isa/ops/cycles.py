@@ -3,8 +3,8 @@
 N is the element count per partition of the main operand. Formulas without another source are those of the NKI
 2.26 API documentation (the last that printed them); `MIN_II` is the target's minimum initiation interval.
 
-An engine streams `cycles`, floored by MIN_II, before it takes the next instruction; from NeuronCore-v3 the Vector
-Engine adds a fixed part to each. The result can be read a start-up after the streaming.
+An engine streams `cycles` and adds a fixed part, at least MIN_II together, before it takes the next instruction. The
+result can be read a start-up after the streaming.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def engine_cost(use: Use, cycles: float, *, source: str = DOC_226, confidence: s
     if use.engine == "gpsimd":
         interval = latency = max(least, arch.gpsimd_start_cycles + streaming)
     else:
-        interval = max(least, streaming + (arch.vector_issue_overhead_cycles if use.engine == "vector" else 0))
+        interval = max(least, streaming + arch.engine_overhead_cycles(use.engine))
         latency = max(streaming + arch.engine_start_cycles(use.engine), interval)
     return Cost(interval=interval, latency=latency, source=source, confidence=carried)
 

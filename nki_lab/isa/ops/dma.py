@@ -69,13 +69,17 @@ def _queue_engine(use: Use) -> Fault:
 
 
 def _row_gather(use: Use) -> Fault:
+    """Test the target and the mode of a transfer with a vector offset.
+
+    Software descriptors with one need NeuronCore-v3 (NKI descriptor generation guide). Beta 1's indirect loads do not:
+    that dialect documents them for Inf2 and Trn1, and its published samples ran them there.
+    """
     if all(use.types[name].indirect != "vector" for name in ("dst", "src")):
         return None
     mode = use.attrs["dge_mode"]
     described = mode in (_MODES.unknown, _MODES.swdge)
-    return use.before(3, _OFFSETS) or (
-        None if described else f"a vector_offset cannot be described by dge_mode.{mode.name}"
-    )
+    since = None if use.dialect == "beta1" else use.before(3, _OFFSETS)
+    return since or (None if described else f"a vector_offset cannot be described by dge_mode.{mode.name}")
 
 
 def _many_rows(use: Use) -> Fault:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -155,9 +156,13 @@ class tensor_reduce:
     example = {"dst": "sbuf float32 128x1", "op": "add", "data": "sbuf float32 128x512", "axis": 1}
 
     precision = float32_or_bits("op")
+    rowwise = "axis"
 
     def exact(use: Use) -> bool:
         return use.attrs["op"].selects and not use.attrs["negate"]
+
+    def stacked(use: Use) -> Mapping[str, Any]:
+        return {"axis": tuple(axis + 1 for axis in _axes_of(use.attrs["axis"], len(use.types["data"].shape)))}
 
     def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
         return {"dst": _kept(use), "data": tuple(use.types["data"].shape)}

@@ -15,11 +15,13 @@ from typing import Final
 
 import numpy as np
 
-from nki_lab.kernel_runtime.backend.broadcasts import multiply_broadcasts
+from nki_lab.kernel_runtime.backend.broadcasts import spread_by_products
 from nki_lab.kernel_runtime.backend.engines import choose_engines
+from nki_lab.kernel_runtime.backend.fills import leave_out_fills
 from nki_lab.kernel_runtime.backend.fusion import merge_sums
 from nki_lab.kernel_runtime.backend.list_schedule import REORDERED, reorder
 from nki_lab.kernel_runtime.backend.listing import DEAD, Listing
+from nki_lab.kernel_runtime.backend.loops import merge_iterations
 from nki_lab.kernel_runtime.backend.memory import MEMORY_NOTES, fit_memory
 from nki_lab.kernel_runtime.backend.repeats import merge_repeats
 from nki_lab.kernel_runtime.footprint import Column, Mask
@@ -50,10 +52,12 @@ class Step:
 
 STEPS: Final[Mapping[str, Step]] = MappingProxyType(
     {
-        "broadcasts": Step(run=multiply_broadcasts, dialects=("beta1",)),
+        "loops": Step(run=merge_iterations, dialects=("beta1",)),
+        "fills": Step(run=leave_out_fills, dialects=("beta1",)),
         "sums": Step(run=merge_sums, dialects=("beta1",)),
         "engines": Step(run=choose_engines, dialects=("beta1",), straight=False),
         "repeats": Step(run=merge_repeats, dialects=("beta1",)),
+        "broadcasts": Step(run=spread_by_products, dialects=("beta1",)),
         "spills": Step(run=fit_memory, dialects=("beta1",)),
         "order": Step(run=reorder, dialects=("beta1",)),
     }

@@ -1,206 +1,170 @@
-"""Broadcasts over partitions: products with a row of ones on the Tensor Engine.
+"""One partition that is repeated in others: a product with ones on the Tensor Engine.
 
-The mamba tutorial says that a broadcast over partitions needs an instruction of the Tensor Engine; its profiles show
-that engine at work and PSUM full in kernels without products. NKIBench's `mamba` publishes 117,441,000 operations of
-it, which are 64 products of one row with 7168 columns of 128 partitions, to three digits; its Scalar Engine is busy for
-as long as its activations and 64 copies of these results out of PSUM take.
+The architecture guide of Trainium and Inferentia2 says that `broadcast_to` along partitions "invokes such matmul under
+the hood", and the mamba tutorial takes that for granted. The profile of NKIBench's mamba on trn1 has the 117,440,512
+operations of 32 such products of 7,168 float32 columns (profilers count float32 twice), two for each state.
 
-Results of up to a bank are read where they are: in the profile of `mamba_v1` the product with a broadcast row takes as
-long as one with an operand in PSUM. inferred: larger ones, which no single product can write, are copied to SBUF bank
-by bank, as are those of which a reader needs its operand in SBUF.
+What becomes of the results follows from the tutorial's second and third version, which wait for the Vector Engine all
+the time: they take 1.6 to 1.7 ms for each 512 columns of a state while tiles have no more than that, and 2.2 ms with
+1,024. The Vector Engine takes one cycle an element where an operand is in PSUM, and two where both are in SBUF.
+
+inferred: a result that one PSUM bank holds and one instruction reads stays in PSUM; the Scalar Engine copies others, as
+all results of products in NKIBench. The compiler makes the products late: equal ones leave the loop around them
+(`backend.repeats`), and no other loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.isa.dtype import F32, DType
-from nki_lab.isa.spec import TABLE, Instruction, Use
-from nki_lab.kernel_runtime.backend.listing import DEAD, Listing
+from nki_lab.isa.dtype import F32
+from nki_lab.isa.spec import TABLE, Instruction, Unmodelled, Use
+from nki_lab.kernel_runtime.backend.listing import Listing, may_stay
+from nki_lab.kernel_runtime.footprint import Mask
 from nki_lab.kernel_runtime.ir import Variant, View
-from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, ViewType, make_view, psum, row_major, sbuf, view_type
+from nki_lab.kernel_runtime.issue.legality import is_legal
+from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, make_view, psum, row_major, sbuf, view_type
 
-_READERS: Final = ("vector", "scalar")
-"""Engines that read PSUM as they read SBUF."""
+_COLUMNS: Final = 512
+"""Columns of a product: the most that the array takes, and float32 of a PSUM bank."""
+
+_MOST_ROWS: Final = 128
+
+_COPIES: Final = "scalar"
+"""The engine of copies out of PSUM; see `backend.engines`."""
 
 
-def multiply_broadcasts(listing: Listing) -> None:
-    """Let the Tensor Engine make copies of one partition to many."""
-    able = np.array([_is_broadcast(variant) for variant in listing.variants], bool)[listing.variant]
-    if able.any():
-        _Broadcasts(listing).run(np.flatnonzero(able).tolist())
+def spread_by_products(listing: Listing) -> None:
+    """Let the Tensor Engine repeat a partition in others, and the Scalar Engine copy the result where it has to."""
+    rows = np.flatnonzero(spreads(listing)).tolist()
+    if rows:
+        _Products(listing).run(rows)
 
 
-def _is_broadcast(variant: Variant) -> bool:
-    """Whether a variant copies dense rows of the first partition to all partitions of a tile."""
+def spreads(listing: Listing) -> Mask:
+    """Mark the rows that repeat one partition of a tile in SBUF."""
+    able = [_is_spread(variant) for variant in listing.variants]
+    moves = np.array([view.indirect is not None for view in listing.views], bool)
+    found: Mask = np.array(able, bool)[listing.variant]
+    at = listing.first[found]
+    found[found] = ~(moves[listing.view[at]] | moves[listing.view[at + 1]])
+    return found
+
+
+def _is_spread(variant: Variant) -> bool:
+    """Return whether a transfer within SBUF reads one partition again and again, of float32."""
     if variant.engine != "dma" or variant.instruction.role != "copy" or variant.outs != (True, False):
         return False
-    dst, src = (variant.use.types[name] for name in variant.names)
-    return bool(
-        dst.space is sbuf
-        and src.space is sbuf
-        and dst.dtype is src.dtype
-        and dst.dtype.kind == "float"
-        and dst.dtype.nbytes in (2, 4)
-        and dst.shape == src.shape
-        and src.shape[0] > 1
-        and src.strides[0] == 0
-        and src.start_partition == 0
-        and dst.contiguous
-        and src.strides[1:] == row_major(src.shape)[1:]
-    )
+    target, origin = (variant.use.types[name] for name in variant.names)
+    inside = all(kind.space is MemoryRegion.sbuf and kind.dtype is F32 for kind in (target, origin))
+    return inside and len(target.shape) == 2 and target.shape == origin.shape and not origin.strides[0]
 
 
-def _declared(test: Callable[[Instruction], bool]) -> Instruction:
-    return next(item for item in TABLE.values() if test(item))
+class _Products:
+    """Rows that make the products, in place of transfers."""
 
-
-class _Broadcasts:
     def __init__(self, listing: Listing) -> None:
         self.listing = listing
-        self.product = _declared(lambda item: "moving" in item.history)
-        self.filling = _declared(lambda item: item.fills is not None and "value" in item.operands)
-        self.copying = _declared(lambda item: item.role == "copy" and {"vector", "scalar"} <= set(item.engines))
-        self.ones: dict[tuple[DType, int], Buffer] = {}
-        self.variants: dict[tuple[Instruction, tuple[ViewType, ...]], int] = {}
+        table = [item for item in TABLE.values() if not isinstance(item.beta1, Unmodelled)]
+        self.product = next(item for item in table if item.contraction is not None)
+        self.fill = next(item for item in table if item.fills is not None)
+        self.copy = next(item for item in table if item.role == "copy" and _COPIES in item.engines)
+        self.first, self.row = listing.first, listing.access_row
+        self.readers: dict[int, list[int]] = {}
+        self.writes = np.zeros(len(listing.buffers), np.int64)
+        buffer, out = listing.buffer_of_view[listing.view], listing.is_out
+        np.add.at(self.writes, buffer[out], 1)
+        spread_to = {int(buffer[self.first[row]]) for row in np.flatnonzero(spreads(listing)).tolist()}
+        for access in np.flatnonzero(~out & np.isin(buffer, list(spread_to))).tolist():
+            self.readers.setdefault(int(buffer[access]), []).append(access)
         self.before: list[int] = []
         self.variant: list[int] = []
         self.views: list[list[int]] = []
-        self.columns = listing.program.arch.psum_bank_bytes // F32.nbytes
-        self.first = listing.first
-        row, buffer = listing.access_row, listing.buffer_of_view[listing.view]
-        order = np.argsort(buffer, kind="stable")
-        cuts = np.searchsorted(buffer[order], np.arange(len(listing.buffers) + 1)).tolist()
-        self._order, self._cuts = order, cuts
-        self.row, self.out = row, listing.is_out
-
-    def accesses(self, tile: int) -> list[int]:
-        """Return the accesses of a tile, in order."""
-        found: list[int] = self._order[self._cuts[tile] : self._cuts[tile + 1]].tolist()
-        return found
+        self.variants: dict[object, int] = {}
 
     def run(self, rows: list[int]) -> None:
+        """Put the products before the rows, with their copies, and take the rows out."""
         listing = self.listing
-        place = listing.first
-        gone = np.zeros(len(listing), bool)
+        ones = self._whole(self._tile(listing.views[listing.view[self.first[rows[0]]]].buffer, sbuf, (1, _MOST_ROWS)))
+        self._add(rows[0], self.fill, {self.fill.fills.operand: 1.0} if self.fill.fills else {}, [ones])
         for row in rows:
-            dst, src = (listing.views[int(listing.view[place[row] + number])] for number in range(2))
-            gone[row] = True
-            listing.stand_in[int(listing.source[row])] = DEAD
-            if self._stays_in_psum(row, dst):
-                self._read_in_psum(row, dst, src)
-            else:
-                self._copied(row, dst, src)
-        before = np.array(self.before, np.int64)
-        listing.count("partition broadcasts by the Tensor Engine", len(rows))
-        sources = listing.source[gone]
+            self._replace(row, ones)
+        sources, before = listing.source[rows], np.array(self.before, np.int64)
         listing.insert(before, np.array(self.variant, np.int64), self.views, listing.near[before])
-        listing.drop(np.isin(listing.source, sources))
+        at = np.flatnonzero(np.isin(listing.source, sources))
+        gone = np.zeros(len(listing), bool)
+        gone[at] = True
+        listing.source[at - 1] = listing.source[at]  # the last row before it does what the transfer did
+        listing.moved[at - 1] = True
+        listing.drop(gone)
+        listing.count("partitions repeated by products", len(rows))
 
-    def _stays_in_psum(self, row: int, dst: View) -> bool:
-        """Whether all that reads the tile can read it in PSUM: nothing else is written there, no other input is."""
-        listing, tile = self.listing, dst.buffer
-        if not dst.full or tile.dtype is not F32 or tile.row_elements > self.columns or tile.address is not None:
+    def _replace(self, row: int, ones: View) -> None:
+        """Make products of at most `_COLUMNS` columns each, and copies of what may not stay in PSUM."""
+        listing, at = self.listing, int(self.first[row])
+        target, origin = (listing.views[number] for number in listing.view[at : at + 2].tolist())
+        rows, columns = target.type.shape
+        weights = self._part(ones, (1, rows), 0)
+        for begin in range(0, columns, _COLUMNS):
+            size = min(_COLUMNS, columns - begin)
+            moving = self._part(origin, (1, size), begin)
+            result = self._whole(self._tile(target.buffer, psum, (rows, size)))
+            self._add(row, self.product, {}, [result, weights, moving])
+            if size < columns or not self._stays(target, result):
+                self._add(row, self.copy, {}, [self._part(target, (rows, size), begin), result], _COPIES)
+
+    def _stays(self, target: View, result: View) -> bool:
+        """Let the only reader of a tile read it in PSUM; return whether that is possible."""
+        listing, tile = self.listing, target.buffer
+        readers = self.readers.get(tile.id, [])
+        if len(readers) != 1 or self.writes[tile.id] != 1 or not target.full or not may_stay(tile):
             return False
-        if tile.kind != "temp" or tile.id in {tensor._buffer.id for tensor in listing.program.outputs}:
+        access = readers[0]
+        row, view = int(self.row[access]), listing.views[listing.view[access]]
+        if not view.full or view.type.shape != result.type.shape:
             return False
-        for access in self.accesses(tile.id):
-            reader = int(self.row[access])
-            if self.out[access]:
-                if reader != row:
-                    return False
-                continue
-            variant = listing.variants[listing.variant[reader]]
-            if variant.engine not in _READERS or listing.views[listing.view[access]].indirect is not None:
-                return False
-            begin = int(self.first[reader])
-            inputs = [begin + number for number, out in enumerate(variant.outs) if not out]
-            if any(listing.views[listing.view[other]].type.space is psum for other in inputs if other != access):
-                return False
-            if sum(listing.views[listing.view[other]].buffer is tile for other in inputs) > 1:
-                return False
+        number = listing.retyped(int(listing.variant[row]), access - int(self.first[row]), result.type)
+        use = listing.variants[number].use
+        if use.engine == "dma" or not is_legal(Use(use.instruction, use.arch, use.types, use.attrs, {})):
+            return False
+        listing.variant[row], listing.view[access] = number, result.id
         return True
 
-    def _read_in_psum(self, row: int, dst: View, src: View) -> None:
-        listing, tile = self.listing, dst.buffer
-        made = self._buffer(psum, F32, tile.shape, tile)
-        for access in self.accesses(tile.id):
-            if self.out[access]:
-                continue
-            reader = int(self.row[access])
-            old = listing.views[listing.view[access]]
-            kind = view_type(make_view(made, old.type.shape, old.type.strides, old.offset, F32))
-            listing.view[access] = listing.new_view(made, old.offset, kind)
-            number = access - int(self.first[reader])
-            listing.variant[reader] = listing.retyped(int(listing.variant[reader]), number, kind)
-        self._multiply(row, made, src, 0, tile.row_elements)
-
-    def _copied(self, row: int, dst: View, src: View) -> None:
-        columns, rows = dst.type.free_size, dst.type.partitions
-        step = dst.type.strides[0]
-        for begin in range(0, columns, self.columns):
-            width = min(self.columns, columns - begin)
-            made = self._buffer(psum, F32, (rows, width), dst.buffer)
-            self._multiply(row, made, src, begin, width)
-            target = self._view(dst.buffer, (rows, width), (step, 1), dst.offset + begin)
-            source = self._view(made, (rows, width), (width, 1), 0)
-            self._add(row, self.copying, "vector", (target, source))
-
-    def _multiply(self, row: int, made: Buffer, src: View, begin: int, width: int) -> None:
-        """Put the product of ones and some columns of a row before the broadcast; it fills a tile of PSUM."""
-        rows = made.partitions
-        ones = self._ones(row, src.type.dtype, src.buffer.core)
-        result = self._view(made, (rows, width), (width, 1), 0)
-        stationary = self._view(ones, (1, rows), (ones.row_elements, 1), 0)
-        moving = self._view(src.buffer, (1, width), (src.buffer.row_elements, 1), src.offset + begin)
-        self._add(row, self.product, "tensor", (result, stationary, moving))
-
-    def _ones(self, row: int, dtype: DType, core: int) -> Buffer:
-        """Return a row of ones, which is written before the first broadcast."""
-        key = (dtype, core)
-        if key not in self.ones:
-            like = self.listing.buffers[0]
-            made = self.ones[key] = self._buffer(sbuf, dtype, (1, self.listing.program.arch.pmax), like, core)
-            self._add(row, self.filling, "vector", (self._view(made, made.shape, row_major(made.shape), 0),), value=1)
-        return self.ones[key]
-
-    def _buffer(
-        self, space: MemoryRegion, dtype: DType, shape: tuple[int, ...], like: Buffer, core: int | None = None
-    ) -> Buffer:
+    def _tile(self, like: Buffer, space: MemoryRegion, shape: tuple[int, int]) -> Buffer:
+        """Return a new tile of float32."""
         buffers = self.listing.buffers
-        place = {"site": like.site, "owner": like.owner, "core": like.core if core is None else core}
-        made = Buffer(len(buffers), space, dtype, shape, name=like.name, **place)
-        buffers.append(made)
-        return made
+        place = {"site": like.site, "owner": like.owner, "core": like.core}
+        buffers.append(Buffer(len(buffers), space, F32, shape, name=like.name, **place))
+        return buffers[-1]
 
-    def _view(self, buffer: Buffer, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> View:
-        listing = self.listing
-        kind = view_type(make_view(buffer, shape, strides, offset, buffer.dtype))
-        return listing.views[listing.new_view(buffer, offset, kind)]
+    def _whole(self, tile: Buffer) -> View:
+        kind = view_type(make_view(tile, tile.shape, row_major(tile.shape), 0, tile.dtype))
+        return self.listing.views[self.listing.new_view(tile, 0, kind)]
 
-    def _add(self, row: int, instruction: Instruction, engine: str, views: tuple[View, ...], **attrs: object) -> None:
-        """Put an instruction before a row; `views` in the order of its tensor operands."""
+    def _part(self, view: View, shape: tuple[int, int], begin: int) -> View:
+        """Return the first partitions of a view, and columns from `begin` on."""
+        steps, offset = view.type.strides, view.offset + begin * view.type.strides[1]
+        strides = (view.buffer.row_elements, steps[1]) if shape[0] == 1 else steps
+        kind = view_type(make_view(view.buffer, shape, strides, offset, view.type.dtype))
+        return self.listing.views[self.listing.new_view(view.buffer, offset, kind)]
+
+    def _add(
+        self, row: int, instruction: Instruction, given: dict[str, Any], views: list[View], engine: str = ""
+    ) -> None:
+        """Put an instruction before a row; the views are those of its tensors in their order."""
         listing = self.listing
-        kinds = tuple(view.type for view in views)
-        known = self.variants.get((instruction, kinds))
-        if known is None:
-            names = [name for name, item in instruction.operands.items() if item.is_tensor]
-            chosen = {name: item.default for name, item in instruction.operands.items() if not item.is_tensor}
-            types = dict(zip(names, kinds, strict=True))
-            use = Use(instruction, listing.program.arch, types, chosen | attrs, _dims(instruction, types), engine)
-            known = self.variants[instruction, kinds] = len(listing.variants)
-            listing.variants.append(Variant(known, use))
+        types = dict(zip(instruction.tensors, (view.type for view in views), strict=True))
+        key = instruction.name, tuple(types.values()), engine
+        if key not in self.variants:
+            attrs = {name: item.default for name, item in instruction.operands.items() if not item.is_tensor} | given
+            use = Use(instruction, listing.program.arch, types, attrs, {})
+            if not is_legal(use):
+                raise AssertionError(f"the compiler model made an illegal {instruction.name}: {types}")
+            use.engine = engine or use.engine
+            self.variants[key] = len(listing.variants)
+            listing.variants.append(Variant(len(listing.variants), use))
         self.before.append(row)
-        self.variant.append(known)
+        self.variant.append(self.variants[key])
         self.views.append([view.id for view in views])
-
-
-def _dims(instruction: Instruction, types: dict[str, ViewType]) -> dict[str, int]:
-    """Return the sizes that the letters of an instruction's operands stand for."""
-    found: dict[str, int] = {}
-    for name, kind in types.items():
-        found |= dict(zip(instruction.operands[name].dims, (kind.partitions, kind.free_size), strict=False))
-    return found

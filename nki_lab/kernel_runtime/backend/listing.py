@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nki_lab.isa.spec import Use
 from nki_lab.kernel_runtime.footprint import Column, Mask, spread
-from nki_lab.kernel_runtime.ir import Program, Variant, View
+from nki_lab.kernel_runtime.ir import Program, Variant, View, registers_of, synchronization
 from nki_lab.kernel_runtime.tensor import Buffer, ViewType
 
 DEAD: Final = -1
@@ -204,3 +204,20 @@ def _kept(row_of: Column, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]
 
 def _column(kind: str, values: NDArray[np.integer[Any]]) -> array[int]:
     return array(kind, values.astype(kind).tobytes())
+
+
+def may_stay(buffer: Buffer) -> bool:
+    """Return whether the compiler places a tile, so that it may put another one in its place."""
+    return buffer.on_chip and buffer.address is None and buffer.kind == "temp"
+
+
+def is_pure(variant: Variant) -> bool:
+    """Return whether equal inputs give equal results, and nothing else is changed."""
+    instruction, use = variant.instruction, variant.use
+    return (
+        not instruction.writes_register
+        and not instruction.only_orders
+        and not registers_of(variant)
+        and synchronization(variant) is None
+        and (instruction.keeps_state is None or not instruction.keeps_state(use))
+    )

@@ -18,9 +18,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.kernel_runtime.backend.listing import DEAD, Listing
+from nki_lab.kernel_runtime.backend.broadcasts import spreads
+from nki_lab.kernel_runtime.backend.listing import DEAD, Listing, is_pure, may_stay
 from nki_lab.kernel_runtime.footprint import Mask
-from nki_lab.kernel_runtime.ir import Variant, registers_of, synchronization
 from nki_lab.kernel_runtime.tensor import Buffer, sbuf
 
 _ROUNDS: Final = 24  # how many computations after each other a value is followed through
@@ -68,6 +68,7 @@ class Tiles:
             np.minimum.at(first, self.buffer[chosen], self.row[chosen])
             np.maximum.at(last, self.buffer[chosen], self.row[chosen])
         self.simple = self._simple()
+        self.is_late = spreads(listing)
         sites = np.frombuffer(listing.program.op_site, np.uint32).astype(np.int64)
         self.site_of_writer = np.append(sites[listing.near], -1)[np.minimum(self.first_write, rows)]
 
@@ -81,7 +82,7 @@ class Tiles:
         listing = self.listing
         tile = np.array([may_stay(buffer) for buffer in listing.buffers], bool)
         tile &= (self.last_write >= 0) & (self.first_read > self.last_write)
-        strange = np.array([not _is_pure(variant) for variant in listing.variants], bool)
+        strange = np.array([not is_pure(variant) for variant in listing.variants], bool)
         bad = strange[listing.variant[self.row]] & self.out
         moved = np.array([view.indirect is not None for view in listing.views], bool)[listing.view]
         rows_moved = np.zeros(len(listing), bool)
@@ -100,8 +101,14 @@ class Tiles:
         shape = _mixed(np.array(kinds, np.uint64))
         place = _mixed(self._places() + _mixed((np.arange(len(row)) - listing.first[row]).astype(np.uint64)))
         row_key = _mixed(listing.variant.astype(np.uint64) + np.uint64(1 << 40))
-        # What is read while it changes is another value for each reader.
+        # The compiler makes these late: they leave the loop around them, no other one.
+        late = np.flatnonzero(self.is_late)
+        row_key[late] ^= _mixed(self._loop_of(late) + np.uint64(1 << 42))
+        # What is read while it changes is another value for each reader. So is what several parameters name: which of
+        # them a reader means is not known, and to a kernel they are different tensors.
         unsteady = reads & ~self.simple[self.buffer] & (self.first_read <= self.last_write)[self.buffer]
+        if shared := listing.program.shared_inputs:
+            unsteady |= reads & np.isin(self.buffer, list(shared))
         row_key[row[unsteady]] = _mixed(row[unsteady].astype(np.uint64) + np.uint64(1 << 41))
         writers = np.flatnonzero(self.out & self.simple[self.buffer])
         writers = writers[np.argsort(self.buffer[writers], kind="stable")]
@@ -118,6 +125,13 @@ class Tiles:
             if np.array_equal(before, value):
                 return value
         return np.where(before == value, value, own)
+
+    def _loop_of(self, rows: NDArray[np.int64]) -> Hashes:
+        """Return the iteration around the innermost loop that each row is in."""
+        program = self.listing.program
+        parents = np.array([item.parent for item in program.iterations] + [-1], np.int64)
+        inner = np.frombuffer(program.op_iteration, np.int32)[self.listing.near[rows]]
+        return (parents[inner] + 1).astype(np.uint64)
 
     def _places(self) -> Hashes:
         """Return a number for where in its buffer each access lies."""
@@ -150,22 +164,6 @@ class Tiles:
 def hash_of(buffer: Buffer) -> int:
     """Return a number for the kind of a buffer, equal from run to run."""
     return zlib.crc32(repr((buffer.shape, buffer.dtype.name, buffer.space.value, buffer.core)).encode())
-
-
-def may_stay(buffer: Buffer) -> bool:
-    return buffer.on_chip and buffer.address is None and buffer.kind == "temp"
-
-
-def _is_pure(variant: Variant) -> bool:
-    """Whether equal inputs give equal results, and nothing else is changed."""
-    instruction, use = variant.instruction, variant.use
-    return (
-        not instruction.writes_register
-        and not instruction.only_orders
-        and not registers_of(variant)
-        and synchronization(variant) is None
-        and (instruction.keeps_state is None or not instruction.keeps_state(use))
-    )
 
 
 def _mixed(value: Hashes) -> Hashes:
@@ -222,7 +220,7 @@ class Dead:
         self._tiles = tiles
         self.replaced = np.zeros(len(listing.buffers), bool)
         self.rows = np.zeros(len(listing), bool)
-        self._pure = np.array([_is_pure(variant) for variant in listing.variants], bool)[listing.variant]
+        self._pure = np.array([is_pure(variant) for variant in listing.variants], bool)[listing.variant]
         self._pure &= np.bincount(tiles.row[tiles.out], minlength=len(listing)) > 0
         kept = np.array([not may_stay(buffer) for buffer in listing.buffers], bool)
         kept[[tensor._buffer.id for tensor in listing.program.outputs]] = True
@@ -266,7 +264,10 @@ def replace_tiles(listing: Listing, tiles: Tiles, replaced: dict[int, int], dead
 
 
 def _twins(tiles: Tiles, replaced: dict[int, int]) -> list[tuple[int, int]]:
-    """Return (writer of a replaced tile, writer of the tile that stands for it)."""
+    """Return (writer of a replaced tile, writer of the tile that stands for it).
+
+    Where the one has more writers than the other, its last ones go with the other's last.
+    """
     chosen = np.flatnonzero(tiles.out)
     order = chosen[np.argsort(tiles.buffer[chosen], kind="stable")]
     numbers = np.arange(len(tiles.simple))
@@ -274,5 +275,7 @@ def _twins(tiles: Tiles, replaced: dict[int, int]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for later, earlier in replaced.items():
         mine, others = order[start[later] : end[later]], order[start[earlier] : end[earlier]]
-        found += zip(tiles.row[mine].tolist(), tiles.row[others].tolist(), strict=True)
+        same = tiles.row[others].tolist()
+        same = [*same[:1] * (len(mine) - len(same)), *same[max(0, len(same) - len(mine)) :]]
+        found += zip(tiles.row[mine].tolist(), same, strict=True)
     return found

@@ -42,6 +42,7 @@ class DeferringBuilder(Builder):
         super().__init__(program)
         self.deferred: Deferred | None = None
         self._legal: set[Any] = set()
+        self.plans: dict[Any, Any] = {}  # of calls by their types
         self.writers: dict[int, int] = {}
         self.places_tensors = False  # whether some tensor has an allocator
         self._zeros: dict[Buffer, tuple[NkiTensor, int]] = {}
@@ -100,7 +101,11 @@ class DeferringBuilder(Builder):
             else:
                 buffer.id = len(self.program.buffers)
                 self.program.buffers.append(buffer)
+        return super().view_of(tensor)
+
+    def check_view(self, tensor: NkiTensor) -> None:
         if tensor._indirect is None:
+            buffer = tensor._buffer
             low, high = extent(tensor._offset, tensor._shape, tensor._strides)
             if low < 0 or high >= buffer.partitions * buffer.row_elements * buffer.dtype.nbytes // tensor._dtype.nbytes:
                 raise refuse(
@@ -109,7 +114,6 @@ class DeferringBuilder(Builder):
                     tensor,
                     limit="views lie inside their tensor",
                 )
-        return super().view_of(tensor)
 
     def zero_accumulator(self, tile: NkiTensor) -> None:
         """Fill a fresh PSUM tile with zeros: by its first product where that overwrites all of it, else by a memset."""
@@ -229,7 +233,7 @@ class DeferringBuilder(Builder):
             return
         self._legal.add(key)
         try:
-            legalise(instruction, next(parts(instruction, live)), fixed, self.arch)
+            legalise(instruction, next(parts(instruction, live)), fixed, self.arch, dialect=self.program.dialect)
         except NkiError as error:
             self._legal.discard(key)
             operands = dict(zip(live_names(instruction), live, strict=True))

@@ -279,7 +279,9 @@ class Builder:
         self, instruction: Instruction, live: tuple[object, ...], fixed: tuple[object, ...]
     ) -> tuple[Variant, tuple[Diagnostic, ...]]:
         try:
-            use, notes = legalise(instruction, live, fixed, self.arch, every=self.thorough)
+            use, notes = legalise(
+                instruction, live, fixed, self.arch, dialect=self.program.dialect, every=self.thorough
+            )
         except NkiError as error:
             origins = dict(zip(live_names(instruction), live, strict=True))
             error.diagnostics = tuple(self._with_origin(item, origins) for item in error.diagnostics)
@@ -328,6 +330,7 @@ class Builder:
         key = (buffer.id, tensor._offset, kind, None if indirect is None else id(indirect))
         known = self._views.get(key)
         if known is None:
+            self.check_view(tensor)
             index = None if indirect is None else indirect.index
             if isinstance(index, VirtualRegister):
                 self.require_own(index)
@@ -344,6 +347,9 @@ class Builder:
             views.append(View(known, buffer, tensor._offset, kind, indirect, full))
         tensor._view = known
         return int(known)
+
+    def check_view(self, tensor: NkiTensor) -> None:
+        """Refuse a view that leaves its storage; in the current dialect slicing has done so."""
 
     # -- registers -------------------------------------------------------------------------------------------------
 

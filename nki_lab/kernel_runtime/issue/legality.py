@@ -45,7 +45,13 @@ ANY_SIZE: Final = _AnySize(1)
 
 
 def legalise(
-    instruction: Instruction, live: tuple[object, ...], fixed: tuple[object, ...], arch: Arch, *, every: bool = False
+    instruction: Instruction,
+    live: tuple[object, ...],
+    fixed: tuple[object, ...],
+    arch: Arch,
+    *,
+    dialect: str = "current",
+    every: bool = False,
 ) -> tuple[Use, tuple[Diagnostic, ...]]:
     """Check one call against the declaration; return its use, and findings that do not stop it.
 
@@ -68,7 +74,7 @@ def legalise(
                 attrs[name] = scalar
         else:
             attrs[name] = attribute(instruction, operand, value, notes)
-    use = Use(instruction, arch, types, attrs, {})
+    use = Use(instruction, arch, types, attrs, {}, dialect=dialect)
     notes += noted(instruction, types, _problems(use), every=every)
     if instruction.warns is not None:
         notes += instruction.warns(use)

@@ -18,7 +18,6 @@ from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.backend import COMPILER_STEPS, DEAD, STEPS, Compiled, compiled
 from nki_lab.kernel_runtime.ir import Program, verify
 from nki_lab.kernel_runtime.numerics.executor import Executor
-from nki_lab.kernel_runtime.tensor import psum
 
 Kernel = Callable[..., Any]
 RANDOM = np.random.default_rng(0)
@@ -94,19 +93,6 @@ def overflowing(a):
 
 
 @nki.jit
-def broadcast(a):
-    """Multiply tiles with rows of one partition: one row fits a bank of PSUM, one does not, one is half as wide."""
-    out = nl.ndarray((3, 128, 1024), a.dtype, buffer=nl.shared_hbm)
-    tile = nl.load(a[0])
-    for row, width in ((0, 512), (1, 1024)):
-        line = nl.load(a[1, row : row + 1, 0:width]).broadcast_to((128, width))
-        nl.store(out[row, :, 0:width], nisa.tensor_tensor(tile[:, 0:width], line, op=nl.multiply))
-    half = nl.load(a[1, 2:3, 0:256], dtype=nl.bfloat16).broadcast_to((64, 256))
-    nl.store(out[2, 0:64, 0:256], nisa.tensor_tensor(tile[0:64, 0:256], half, op=nl.add))
-    return out
-
-
-@nki.jit
 def softmax(a):
     """Divide exponentials by their sums, which other instructions add up; the second sum is of an earlier state."""
     out = nl.ndarray((2, 128, 512), a.dtype, buffer=nl.shared_hbm)
@@ -121,7 +107,6 @@ def softmax(a):
 
 
 CASES = (
-    (broadcast, (MANY,)),
     (repeated, (WIDE,)),
     (rewritten, (WIDE,)),
     (transposed, (WIDE, SQUARE)),
@@ -205,15 +190,6 @@ def test_what_is_computed_waits_in_hbm() -> None:
     )
 
 
-def test_broadcasts_over_partitions_are_products_with_ones() -> None:
-    found = made(program_of(broadcast, MANY), "broadcasts")
-    names = [found.program.variant_of(row).instruction.name for row in range(len(found.program))]
-    assert names.count("nc_matmul") == 1 + 2 + 1
-    assert names.count("tensor_copy") == 2 + 1  # of what fits a bank in float32 nothing is copied
-    products = [op for op in found.program.ops() if op.variant.instruction.name == "tensor_tensor"]
-    assert [any(view.type.space is psum for view in op.reads) for op in products] == [True, False, False]
-
-
 def test_a_sum_of_what_an_activation_wrote_is_a_part_of_it() -> None:
     program = program_of(softmax, WIDE)
     found = made(program, "sums")
@@ -247,9 +223,9 @@ def test_the_current_dialect_keeps_its_program() -> None:
 
 def test_an_unknown_step_is_refused() -> None:
     with pytest.raises(
-        ValueError, match="compiler_model names loops; choose all, none, or broadcasts, sums, engines, repeats, spills"
+        ValueError, match=f"compiler_model names guesses; choose all, none, or {', '.join(COMPILER_STEPS)}"
     ):
-        nki_lab.Options(compiler_model="engines,loops")
+        nki_lab.Options(compiler_model="engines,guesses")
 
 
 @settings(max_examples=15, deadline=None)

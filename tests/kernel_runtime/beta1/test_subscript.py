@@ -143,7 +143,8 @@ def test_integers_and_slices_keep_the_rank_rules_of_tiles(execute: Any) -> None:
 
 
 @pytest.mark.parametrize("form", ["tile", "view"])
-def test_rows_picked_by_an_index_tile_are_gathered_and_scattered(execute: Any, form: str) -> None:
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_rows_picked_by_an_index_tile_are_gathered_and_scattered(execute: Any, form: str, target: str) -> None:
     table = np.arange(64, dtype=np.float32).reshape(16, 4)
     rows = np.array([3, 1, 15, 1, 0], np.int32)
 
@@ -159,7 +160,7 @@ def test_rows_picked_by_an_index_tile_are_gathered_and_scattered(execute: Any, f
 
     want = np.zeros_like(table)
     want[rows] = table[rows]
-    np.testing.assert_array_equal(execute(kernel, table, rows).outputs, want)
+    np.testing.assert_array_equal(execute(kernel, table, rows, target=target).outputs, want)
 
 
 def test_one_row_number_moves_a_whole_view(execute: Any) -> None:

@@ -1,6 +1,6 @@
 /** Who writes and reads a tile, and what state that leaves a bank of PSUM in. */
 
-import { upper } from '../../run/search';
+import { countWhile, upper } from '../../run/search';
 import type { Run, Uses } from '../../types';
 import type { Tile } from './occupancy';
 import { phaseAt, writtenAt } from './occupancy';
@@ -63,7 +63,7 @@ export function createUsage(run: Run): Usage {
     },
     state(tile, time) {
       const groups = groupsOf(tile);
-      const begun = countUpTo(groups.length, place => groups[place].starts[0] <= time);
+      const begun = countWhile(groups.length, place => groups[place].starts[0] <= time);
       return begun === 0 ? byLifetime(tile, time) : stateOf(groups[begun - 1], time);
     },
   };
@@ -136,18 +136,6 @@ export function readersOf({ steps, roles }: Uses): readonly number[] {
     if (roles[place] === ROLE_READ && readers.at(-1) !== step) readers.push(step);
   });
   return readers;
-}
-
-/** How many of the first places a condition holds for that holds up to some place and no further. */
-function countUpTo(count: number, holds: (place: number) => boolean): number {
-  let low = 0;
-  let high = count;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (holds(middle)) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 function startOf(run: Run, step: number): number {

@@ -1,5 +1,6 @@
 /** Along a buffer's accesses: who wrote an operand before, who reads it next, and its accumulation. */
 import { ROLES } from '../../_generated/schema';
+import { firstFrom } from '../../run/search';
 import type { Run, TileView } from '../../types';
 import { layoutOf } from './layout';
 import { meet, slice, type Rect } from './pattern';
@@ -42,22 +43,10 @@ function viewAt(run: Run, buffer: number, step: number, role: number): number {
   return -1;
 }
 
-/** The first place in the uses of a buffer that is at a step or after it. */
-function placeOf(steps: Uint32Array, step: number): number {
-  let low = 0;
-  let high = steps.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (steps[middle] < step) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
 export function neighbours(run: Run, step: number, view: TileView): Neighbours {
   const { steps, roles } = run.uses(view.buffer);
   const frame = boundsOf(run, view);
-  const here = placeOf(steps, step);
+  const here = firstFrom(steps, step);
   const find = (from: number, by: 1 | -1, isRead: boolean): number => {
     for (let place = from, seen = 0; seen < FAR && place >= 0 && place < steps.length; place += by, seen += 1) {
       if (steps[place] === step || (roles[place] === READ) !== isRead) continue;
@@ -74,7 +63,7 @@ export function accumulation(run: Run, step: number, id: number): Accumulation |
   const view = run.view(id);
   const frame = boundsOf(run, view);
   const { steps, roles } = run.uses(view.buffer);
-  const here = placeOf(steps, step);
+  const here = firstFrom(steps, step);
   const first = roles.subarray(here).findIndex((role, i) => steps[here + i] === step && role !== READ);
   if (first < 0) return null;
   const own = here + first;

@@ -2,6 +2,7 @@
  * Which bars and hatches a lane has in a window: an own bar from 3.2 px on; what is narrower joins its neighbours in a
  * block with a count, as far as the gaps are below 1.2 px. Work grows with the width in pixels, not with the rows.
  */
+import { countWhile } from '../../run/search';
 import type { Run } from '../../types';
 import { type Scale, spanOf, xOf } from './zoom';
 
@@ -43,14 +44,7 @@ export type Steps = Uint32Array | readonly number[];
 /** The first place in `steps` whose row starts after `time`. */
 export function after(run: Run, steps: Steps, time: number): number {
   const { start, first } = run.rows;
-  let low = 0;
-  let high = steps.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (start[steps[middle] - first] <= time) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return countWhile(steps.length, place => start[steps[place] - first] <= time);
 }
 
 /** The places [from, to) of the rows that touch a window. */

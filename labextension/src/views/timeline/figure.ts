@@ -1,4 +1,5 @@
 /** All that the timeline shows of a window, laid out: what painting, hit testing and the gutter read. */
+import { indexOf } from '../../run/search';
 import type { Rows, Run } from '../../types';
 import { after } from './bars';
 import { type Curve, rateCurve, usageCurve } from './counters';
@@ -128,16 +129,4 @@ function considerLane(run: Run, lane: number, until: number, from: number, consi
     consider(end);
     if (end < from) return;
   }
-}
-
-/** Place of a value in ascending order, -1 if it is not there. */
-export function indexOf(steps: Uint32Array, step: number): number {
-  let low = 0;
-  let high = steps.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (steps[middle] < step) low = middle + 1;
-    else high = middle;
-  }
-  return steps[low] === step ? low : -1;
 }

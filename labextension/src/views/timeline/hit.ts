@@ -1,4 +1,5 @@
 /** What is at a place of the timeline. */
+import { countWhile } from '../../run/search';
 import type { Bar, Wait } from './bars';
 import { barTop, type Figure } from './figure';
 import type { Piece } from './path';
@@ -91,13 +92,7 @@ interface Extent {
 
 /** The piece at x, or the nearest one of the narrow ones with their halo. `pieces` lie in order of x, apart. */
 export function nearest<T extends Extent>(pieces: readonly T[], x: number): T | null {
-  let low = 0;
-  let high = pieces.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (pieces[middle].x <= x) low = middle + 1;
-    else high = middle;
-  }
+  const low = countWhile(pieces.length, place => pieces[place].x <= x);
   let best: T | null = null;
   let distance = Infinity;
   for (const piece of pieces.slice(Math.max(0, low - 3), low + 3)) {

@@ -1,6 +1,7 @@
 /** The timeline for who does not see it: a list for each lane, with the current instruction in it. */
 import { el, setAttribute, setText, uniqueId } from '../../dom';
 import * as format from '../../format';
+import { firstFrom } from '../../run/search';
 import type { Run, State } from '../../types';
 import { spoken } from '../../words';
 import type { Figure } from './figure';
@@ -58,12 +59,5 @@ export function createTree(): Tree {
 /** How many rows of its lane come before a loaded step. */
 function placeInLane(run: Run, step: number): number {
   const steps = run.laneSteps(run.rows.lane[step - run.rows.first]);
-  let low = 0;
-  let high = steps.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (steps[middle] < step) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return firstFrom(steps, step);
 }
