@@ -384,8 +384,14 @@ _V2: Final = (
     | _documented(_DMA_GUIDE, dma_bytes_per_ns=17.0)
     | _documented(_DMA_OVERVIEW, dma_peak_bytes_per_ns=27.2)
     | _measured(f"{_PERF_GUIDE}, figure 30", dma_semaphore_write_ns=7.0)
-    | _measured("fused mamba tutorial: 172.9 us total, 150.9 us in the core", launch_ns=17000.0, teardown_ns=5000.0)
-    | _guess("no logical cores of two on this generation: as on one", launch_pair_ns=17000.0)
+    | _inferred(
+        "AWS's tests of Beta 1 kernels: 14 us for one with transfers of 7 us, 25 us for one of 10 us; as on Trainium2, "
+        "whose kernels on one core leave about 7 us. Profiles show more: of the fused mamba tutorial's 172.9 us 150.9 "
+        "us are in the core",
+        launch_ns=4000.0,
+        teardown_ns=3000.0,
+    )
+    | _guess("no logical cores of two on this generation: as on one", launch_pair_ns=4000.0)
     | _documented("no transpose path before Trainium2", dma_transpose_hbm_share=0.0, dma_transpose_sbuf_share=0.0)
     | _inferred(f"{_V4_GUIDE}: half rate before v4", dma_accumulate_share=0.5)
     | _guess(

@@ -1,0 +1,88 @@
+"""Sums of what an activation wrote: the Scalar Engine adds them up while it writes.
+
+AWS's attention kernels for Beta 1 compute an exponential, then its sum with another instruction, and say in a comment
+that the compiler is expected to make one instruction of the two. Kernels with that comment have published times and
+ceilings near which they come with it only.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from nki_lab.isa.enums import reduce_cmd
+from nki_lab.isa.spec import Use
+from nki_lab.kernel_runtime.backend.listing import Listing
+from nki_lab.kernel_runtime.ir import Variant
+
+_SUM: Final = "reduce_res"
+
+
+def merge_sums(listing: Listing) -> None:
+    """Let activations write the sum that a later instruction would compute of their results."""
+    sums = np.array([_is_sum(variant) for variant in listing.variants], bool)[listing.variant]
+    if not sums.any():
+        return
+    first, row, out = listing.first, listing.access_row, listing.is_out
+    buffer = listing.buffer_of_view[listing.view]
+    writer = np.full(len(listing.buffers), -1, np.int64)
+    begin = np.full(len(listing.buffers), len(listing), np.int64)
+    writer[buffer[out]] = row[out]
+    np.minimum.at(begin, buffer, row)
+    writes = np.bincount(buffer[out], minlength=len(listing.buffers))
+    found: dict[int, int] = {}
+    for late in np.flatnonzero(sums).tolist():
+        to, of = (listing.views[int(listing.view[first[late] + place])] for place in range(2))
+        early = int(writer[of.buffer.id])
+        if writes[of.buffer.id] != 1 or not 0 <= early < late or early in found or begin[to.buffer.id] < late:
+            continue
+        variant = listing.variants[listing.variant[early]]
+        wrote = listing.views[int(listing.view[first[early]])]
+        if _can_sum(variant) and wrote.offset == of.offset and wrote.type is of.type:
+            found[early] = late
+    gone = np.zeros(len(listing), bool)
+    gone[list(found.values())] = True
+    views = {}
+    for early, late in found.items():
+        view = int(listing.view[first[late]])
+        number = _summing(listing, int(listing.variant[early]), int(listing.variant[late]))
+        listing.variant[early] = number
+        views[int(first[early]) + listing.variants[number].names.index(_SUM)] = view
+        listing.stand_in[int(listing.source[late])] = int(listing.source[early])
+    listing.view = np.insert(listing.view, list(views), list(views.values()))
+    listing.count("sums merged into activations", len(found))
+    listing.drop(gone)
+
+
+def _is_sum(variant: Variant) -> bool:
+    """Whether a variant adds up all that is in each partition of a tile."""
+    attrs = variant.use.attrs
+    return (
+        variant.outs == (True, False)
+        and "axis" in attrs
+        and not attrs.get("negate")
+        and getattr(attrs.get("op"), "name", "") == "add"
+        and variant.use.types[variant.names[0]].free_size == 1
+        and all(variant.use.types[name].indirect is None for name in variant.names)
+    )
+
+
+def _can_sum(variant: Variant) -> bool:
+    """Whether a variant can write a sum beside its result, and does not."""
+    use = variant.use
+    return use.attrs.get("reduce_cmd") is reduce_cmd.idle and _SUM in use.types and use.types[_SUM] is None
+
+
+def _summing(listing: Listing, number: int, adding: int) -> int:
+    """Return the variant that writes a sum as well, as another one would."""
+    old, late = listing.variants[number].use, listing.variants[adding]
+    kind = late.use.types[late.names[0]]
+    for known in listing.variants[-64:]:
+        use = known.use
+        if use.instruction is old.instruction and use.types == {**old.types, _SUM: kind} and use.dims is old.dims:
+            return known.id
+    attrs = {**old.attrs, "reduce_cmd": reduce_cmd.reset_reduce, "reduce_op": late.use.attrs["op"]}
+    use = Use(old.instruction, old.arch, {**old.types, _SUM: kind}, attrs, old.dims, old.engine)
+    listing.variants.append(Variant(len(listing.variants), use))
+    return len(listing.variants) - 1
