@@ -298,7 +298,8 @@ def _mechanisms(times: Sequence[Row]) -> Iterator[str]:
     yield ""
     yield (
         f"Mean error of the {len(measured)} times of tier A, {percent(statistics.mape(measured))}, with one option of "
-        "`nki_lab.Options` switched off in turn. Changed: times that differ by more than 0.1 %."
+        "`nki_lab.Options`, or one step of its `compiler_model`, switched off in turn. Changed: times that differ by "
+        "more than 0.1 %."
     )
     yield ""
     yield from table(

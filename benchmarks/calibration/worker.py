@@ -87,7 +87,7 @@ def counts(done: Any) -> dict[str, Any]:
         return {}
     engines: Counter[str] = Counter()
     products = transposes = 0
-    for variant, count in counted(line.program):
+    for variant, count in counted(line.chip):
         engines[variant.engine] += count
         if variant.instruction.flops(variant.use):
             products += count
@@ -105,7 +105,14 @@ def mechanisms() -> list[str]:
 
 
 def without(done: Any, every: bool) -> dict[str, float]:
-    """Return the makespan in nanoseconds with a mechanism of the walk switched off: each in turn, or the launch."""
+    """Return the makespan in nanoseconds with one mechanism switched off: the launch; with `every`, each in turn.
+
+    Mechanisms are those of the walk and the steps of the compiler model.
+    """
+    from nki_lab.kernel_runtime.allocate import allocate
+    from nki_lab.kernel_runtime.backend import compiled
+    from nki_lab.kernel_runtime.options import compiler_steps
+    from nki_lab.kernel_runtime.schedule import schedule
     from nki_lab.kernel_runtime.timing import walk
 
     line = done._timeline
@@ -115,6 +122,12 @@ def without(done: Any, every: bool) -> dict[str, float]:
         if getattr(options, name):
             changed = replace(options, **{name: False})
             times[name] = walk(line.chip, line.schedule, changed, line.chip_allocation).makespan / 1000
+    steps = compiler_steps(options) if every and line.compiled is not None else ()
+    for step in steps:
+        made = compiled(line.program, [name for name in steps if name != step])
+        rows = line.program if made is None else made.program
+        addresses = allocate(rows)
+        times[f"compiler_model: {step}"] = walk(rows, schedule(rows, addresses), options, addresses).makespan / 1000
     return times
 
 

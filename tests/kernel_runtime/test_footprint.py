@@ -197,3 +197,9 @@ def test_many_elements_are_told_by_their_rows() -> None:
     mask = np.zeros((8, 1 << 20), bool)
     mask[2:4, 5] = True
     assert elements_of(mask, "row") == "in rows 2 to 3"
+
+
+@given(st.lists(st.integers(-(2**62), 2**62)))
+def test_distinct_numbers_are_those_of_numpy(numbers: list[int]) -> None:
+    column = np.array(numbers, np.int64)
+    np.testing.assert_array_equal(runs.distinct(column), np.unique(column))

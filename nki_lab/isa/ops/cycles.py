@@ -3,7 +3,8 @@
 N is the element count per partition of the main operand. Formulas without another source are those of the NKI
 2.26 API documentation (the last that printed them); `MIN_II` is the target's minimum initiation interval.
 
-An engine streams `cycles` and adds a fixed part, at least MIN_II together, before it takes the next instruction. The result can be read a start-up after the streaming.
+An engine streams `cycles` and adds a fixed part, at least MIN_II together, before it takes the next instruction. The
+result can be read a start-up after the streaming.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -431,7 +432,7 @@ def _dense(operand: Array) -> Array:
 def _columns(values: Values, operand: str) -> int:
     mode = values.get("perf_mode")
     paired = mode is not None and "double_row" in str(getattr(mode, "value", mode))
-    return int(np.prod(values[operand].shape[1:], dtype=int)) // (2 if paired else 1)
+    return int(math.prod(values[operand].shape[1:])) // (2 if paired else 1)
 
 
 def _transpose_engine(use: Use) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.backend.broadcasts import spread_by_products
 from nki_lab.kernel_runtime.backend.engines import choose_engines
+from nki_lab.kernel_runtime.backend.fills import leave_out_fills
 from nki_lab.kernel_runtime.backend.list_schedule import REORDERED, reorder
 from nki_lab.kernel_runtime.backend.listing import DEAD, Listing
 from nki_lab.kernel_runtime.backend.loops import merge_iterations
@@ -52,6 +53,7 @@ class Step:
 STEPS: Final[Mapping[str, Step]] = MappingProxyType(
     {
         "loops": Step(run=merge_iterations, dialects=("beta1",)),
+        "fills": Step(run=leave_out_fills, dialects=("beta1",)),
         "engines": Step(run=choose_engines, dialects=("beta1",), straight=False),
         "repeats": Step(run=merge_repeats, dialects=("beta1",)),
         "broadcasts": Step(run=spread_by_products, dialects=("beta1",)),

@@ -24,7 +24,7 @@ from nki_lab.kernel_runtime.backend.listing import Listing
 from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program, access_columns
 from nki_lab.kernel_runtime.schedule import order_edges
-from nki_lab.kernel_runtime.schedule.dependencies import Edges
+from nki_lab.kernel_runtime.schedule.dependencies import FLOW, Edges
 from nki_lab.kernel_runtime.tensor import Buffer, psum, sbuf
 from nki_lab.kernel_runtime.timing.costs import costs_of, picoseconds
 
@@ -38,7 +38,7 @@ _SLACK: Final = 2
 """How many times as long as its last reader alone takes a tile is thought to stay in use. guess: transfers that share
 their engines take about that."""
 
-_LANES: Final = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
+_ENGINES: Final = ("tensor", "vector", "scalar", "gpsimd", "sync")
 
 
 def reorder(listing: Listing) -> None:
@@ -65,7 +65,7 @@ def list_order(program: Program, window: int = WINDOW) -> Column:
 def _moved(order: Column, lane: Column) -> NDArray[np.bool_]:
     """Return which rows run before one of their own engine that stands before them, by new place."""
     moved = np.zeros(len(order), bool)
-    for number in range(len(_LANES)):
+    for number in range(int(lane.max(initial=-1)) + 1):
         places = np.flatnonzero(lane[order] == number)
         rows = order[places]
         least = np.minimum.accumulate(rows[::-1])[::-1]
@@ -74,8 +74,19 @@ def _moved(order: Column, lane: Column) -> NDArray[np.bool_]:
 
 
 def _lane_of(program: Program) -> Column:
-    lanes = [_LANES.index(variant.engine) if variant.engine in _LANES else -1 for variant in program.variants]
-    found: Column = np.array(lanes, np.int64)[program.variant_column()]
+    """Return what takes each row: an engine, as its place in `_ENGINES`, or a number for each tensor in HBM.
+
+    Transfers of one tensor follow each other.
+    """
+    engines = [_ENGINES.index(item.engine) if item.engine in _ENGINES else -1 for item in program.variants]
+    found: Column = np.array(engines, np.int64)[program.variant_column()]
+    accesses = access_columns(program, indices=False)
+    far = np.array([not item.on_chip for item in program.buffers], bool)[accesses.buffer]
+    tensor = np.full(len(program), -1, np.int64)
+    np.maximum.at(tensor, accesses.op[far], accesses.buffer[far])
+    transfers = found < 0
+    _, number = np.unique(tensor[transfers], return_inverse=True)
+    found[transfers] = len(_ENGINES) + number
     return found
 
 
@@ -146,6 +157,25 @@ def _taken(buffer: Buffer, bank: int) -> int:
     return size
 
 
+def _ranks(lane: Column, found: Edges, rows: int) -> Column:
+    """Return the place of each row in the order in which equal ones are taken: that of the program.
+
+    Transfers are taken in the order of the first stores that wait for them.
+    """
+    reads = found.kind == FLOW
+    by_pred = np.argsort(found.pred[reads], kind="stable")
+    after = found.op[reads][by_pred].tolist()
+    start = np.searchsorted(found.pred[reads][by_pred], np.arange(rows + 1)).tolist()
+    need = list(range(rows))
+    for row in range(rows - 1, -1, -1):
+        if start[row] < start[row + 1]:
+            need[row] = min([need[other] for other in after[start[row] : start[row + 1]]])
+    transfers = np.flatnonzero(lane >= len(_ENGINES))
+    rank: Column = np.arange(rows)
+    rank[transfers[np.argsort(np.array(need, np.int64)[transfers], kind="stable")]] = transfers
+    return rank
+
+
 class _ListScheduler:
     """Engines that take the instructions of a program in the order in which they can start."""
 
@@ -153,12 +183,12 @@ class _ListScheduler:
         rows = len(program)
         self.count = rows
         self.window = window
-        self.lane = _lane_of(program).tolist()
+        lane = _lane_of(program)
+        self.lane = lane.tolist()
         by_pred = np.argsort(found.pred, kind="stable")
         self.after = found.op[by_pred].tolist()
         self.start = np.searchsorted(found.pred[by_pred], np.arange(rows + 1)).tolist()
         self.missing = np.bincount(found.op, minlength=rows).tolist()
-        lane = _lane_of(program)
         # Within an engine only what reads a result waits for it; others have their turn.
         waits = np.isin(found.op * rows + found.pred, flow.op * rows + flow.pred)
         self.waits = (waits | (lane[found.op] != lane[found.pred]))[by_pred].tolist()
@@ -168,27 +198,33 @@ class _ListScheduler:
         engines = np.array([item.engines.bit_count() / arch.dma_engines if item.engines else 1.0 for item in costs])
         interval = np.array([item.interval for item in costs], np.int64)
         latency = np.array([item.latency + item.start_latency + item.stagger for item in costs], np.int64)
-        keeps = (interval * engines).astype(np.int64)[variant]
+        spaced = np.array([picoseconds(arch.dma_issue_interval_ns) if item.spaced else 0 for item in costs], np.int64)
+        moves = (interval * engines).astype(np.int64)
+        keeps = np.maximum(moves, spaced)[variant]
+        # What a transfer takes of all DMA engines.
+        self.share = np.where([item.engines > 0 for item in costs], moves, 0)[variant].tolist()
         self.interval = keeps.tolist()
         hop = picoseconds(arch.semaphore_ns)
         takes = (latency + hop)[variant]
         self.latency = takes.tolist()
-        pace = max(1, int(np.bincount(lane + 1, keeps).max(initial=0)) // max(rows, 1))
+        pace = max(1, int(np.bincount(lane, keeps).max(initial=0)) // max(rows, 1))
         self.tiles = _Tiles(program, _SLACK * takes // pace)
         load = picoseconds(arch.load_stationary_ns)
         self.setup = np.array([load if item.stationary >= 0 else 0 for item in costs], np.int64)[variant].tolist()
         fence = np.full(rows + 1, rows, np.int64)
         for first, end in program.fences:
             fence[[first, end]] = [first, end]
+        self.rank = _ranks(lane, found, rows)
         ends = np.minimum.accumulate(fence[::-1])[::-1]
         self.limit = np.minimum(np.append(ends[1:], rows)[:rows], np.arange(rows) + window).tolist()
 
     def run(self) -> Column:
         """Return the rows in their new order."""
-        count, lanes = self.count, range(len(_LANES) + 1)
+        rank, row_of = self.rank.tolist(), np.argsort(self.rank).tolist()
+        count, lanes = self.count, range(max(self.lane, default=0) + 1)
         free = [0 for _ in lanes]
-        waiting: list[list[tuple[int, int]]] = [[] for _ in lanes]  # (when a row could start, row)
-        able: list[list[int]] = [[] for _ in lanes]  # rows that could start when their engine is free
+        waiting: list[list[tuple[int, int]]] = [[] for _ in lanes]  # (when a row could start, its rank)
+        able: list[list[int]] = [[] for _ in lanes]  # ranks of rows that could start when their engine is free
         beyond: list[int] = []  # rows behind the window
         # Rows for whose tiles there is no room, and the last row up to which there is none: those of a lane in order.
         full: list[list[tuple[int, int]]] = [[] for _ in lanes]
@@ -196,10 +232,11 @@ class _ListScheduler:
         done = bytearray(count)
         order = np.empty(count, np.int64)
         head, limit = 0, self.limit[0] if count else 0
+        shared, engines = 0, len(_ENGINES)  # when the DMA engines are free; numbers above are those of transfers
         lane_of, tiles, missing = self.lane, self.tiles, self.missing
 
         def offer(row: int) -> None:
-            heappush(waiting[lane_of[row]], (when[row], row))
+            heappush(waiting[lane_of[row]], (when[row], rank[row]))
 
         for row in range(count):
             if not missing[row]:
@@ -211,9 +248,11 @@ class _ListScheduler:
                 if held and held[0][1] < head:
                     offer(heappop(held)[0])
             while True:
-                best, row, chosen = -1, -1, 0
+                best, least, chosen = -1, -1, 0
                 for number in lanes:
                     queue, now = waiting[number], free[number]
+                    if number >= engines:
+                        now = max(now, shared)
                     while queue and queue[0][0] <= now:
                         heappush(able[number], heappop(queue)[1])
                     if able[number]:
@@ -222,12 +261,13 @@ class _ListScheduler:
                         time, first = queue[0]
                     else:
                         continue
-                    if best < 0 or time < best or (time == best and first < row):
-                        best, row, chosen = time, first, number
+                    if best < 0 or time < best or (time == best and first < least):
+                        best, least, chosen = time, first, number
                 if able[chosen]:
                     heappop(able[chosen])
                 else:
                     heappop(waiting[chosen])
+                row = row_of[least]
                 lacks = tiles.enter(row, head)
                 if lacks < 0:
                     break
@@ -235,6 +275,8 @@ class _ListScheduler:
             order[place] = row
             done[row] = 1
             free[chosen] = best + self.interval[row]
+            if chosen >= engines:
+                shared = best + self.share[row]
             ready = best + self.latency[row]
             for edge in range(self.start[row], self.start[row + 1]):
                 other = self.after[edge]

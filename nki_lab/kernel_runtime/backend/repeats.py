@@ -255,10 +255,11 @@ def replace_tiles(listing: Listing, tiles: Tiles, replaced: dict[int, int], dead
         tile = replaced[int(tiles.buffer[access])]
         listing.view[access] = listing.placed_in(int(listing.view[access]), listing.buffers[tile])
     source = listing.source
-    for row in np.flatnonzero(dead.rows).tolist():
+    for row in np.flatnonzero(dead.rows & (source >= 0)).tolist():
         listing.stand_in[int(source[row])] = DEAD
     for row, other in _twins(tiles, replaced):
-        listing.stand_in[int(source[row])] = int(source[other])
+        if source[row] >= 0:
+            listing.stand_in[int(source[row])] = int(source[other])
     repeated = int(dead.replaced[tiles.buffer[tiles.out]].sum())
     listing.count(REPEATS_NOTE, repeated)
     listing.count("instructions left out whose results nothing needs", int(dead.rows.sum()) - repeated)

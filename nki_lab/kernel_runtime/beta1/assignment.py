@@ -48,8 +48,9 @@ def redirect(
     dst = checked(target) if deferred.box is None else restricted(target, deferred.box)
     place = result_position(deferred.instruction)
     live = (*deferred.live[:place], dst, *deferred.live[place + 1 :])
-    names = fixed_names(deferred.instruction)
-    fixed = tuple([changes.get(name, item) for name, item in zip(names, deferred.fixed, strict=True)])
+    fixed = deferred.fixed
+    if not changes.keys().isdisjoint(names := fixed_names(deferred.instruction)):
+        fixed = tuple([changes.get(name, item) for name, item in zip(names, fixed, strict=True)])
     try:
         builder.check(deferred.instruction, live, fixed)
     except NkiError:

@@ -18,7 +18,7 @@ from nki_lab.diagnostic import NkiError, coded_error, diagnose
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.beta1.blocks import BlockTensor, require_tile
 from nki_lab.kernel_runtime.beta1.deferred import Box, Deferred, out_positions, result_position, writer_kind
-from nki_lab.kernel_runtime.beta1.splitting import parts
+from nki_lab.kernel_runtime.beta1.splitting import parts, too_many
 from nki_lab.kernel_runtime.beta1.subscript import OutsideView, checked, restricted, subscript
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue import context
@@ -42,6 +42,7 @@ class DeferringBuilder(Builder):
         super().__init__(program)
         self.deferred: Deferred | None = None
         self._legal: set[Any] = set()
+        self.plans: dict[Any, Any] = {}  # of calls by their types
         self.writers: dict[int, int] = {}
         self.places_tensors = False  # whether some tensor has an allocator
         self._zeros: dict[Buffer, tuple[NkiTensor, int]] = {}
@@ -100,7 +101,11 @@ class DeferringBuilder(Builder):
             else:
                 buffer.id = len(self.program.buffers)
                 self.program.buffers.append(buffer)
+        return super().view_of(tensor)
+
+    def check_view(self, tensor: NkiTensor) -> None:
         if tensor._indirect is None:
+            buffer = tensor._buffer
             low, high = extent(tensor._offset, tensor._shape, tensor._strides)
             if low < 0 or high >= buffer.partitions * buffer.row_elements * buffer.dtype.nbytes // tensor._dtype.nbytes:
                 raise refuse(
@@ -109,7 +114,6 @@ class DeferringBuilder(Builder):
                     tensor,
                     limit="views lie inside their tensor",
                 )
-        return super().view_of(tensor)
 
     def zero_accumulator(self, tile: NkiTensor) -> None:
         """Fill a fresh PSUM tile with zeros: by its first product where that overwrites all of it, else by a memset."""
@@ -179,8 +183,11 @@ class DeferringBuilder(Builder):
     ) -> NkiInstruction:
         if self._zeros:
             self._settle(instruction, live)
-        for part in parts(instruction, live):
-            done = super().issue(instruction, part, fixed, name)
+        if too_many(live):
+            for part in parts(instruction, live):
+                done = super().issue(instruction, part, fixed, name)
+        else:
+            done = super().issue(instruction, live, fixed, name)
         if self.places_tensors:
             self._demand_constants(instruction)
         kind = writer_kind(self.program.variants[self.program.op_variant[-1]])
@@ -219,7 +226,14 @@ class DeferringBuilder(Builder):
 
     def check(self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...]) -> None:
         """Raise what recording this call would raise; answers are kept by operand types and attributes."""
-        key: tuple[Any, ...] = (instruction, fixed, *[_type_key(value) for value in live])
+        key: tuple[Any, ...] = (
+            instruction,
+            fixed,
+            *[
+                (value._type or view_type(value)) if value.__class__ is NkiTensor else (value.__class__, value)
+                for value in live
+            ],
+        )
         try:
             known = key in self._legal
         except TypeError:

@@ -21,6 +21,7 @@ from nki_lab.kernel_runtime.beta1.adapters import adapt
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
 from nki_lab.kernel_runtime.beta1.builder import current
 from nki_lab.kernel_runtime.beta1.masking import TILE, MaskLike, Shape, cut, cut_tensors, masked, with_shapes
+from nki_lab.kernel_runtime.beta1.plans import Key, Plan, key_of, places_of
 from nki_lab.kernel_runtime.beta1.subscript import checked
 from nki_lab.kernel_runtime.issue.legality import fixed_names, live_names
 from nki_lab.kernel_runtime.issue.nisa_functions import describe
@@ -81,6 +82,24 @@ def _signature(instruction: Instruction, spelling: Beta1) -> inspect.Signature:
 
 def call(instruction: Instruction, args: tuple[Any, ...], kwargs: Values) -> NkiTensor | None:
     """Record one call as Beta 1 writes it; gives the result tile, or None where the call names its destination."""
+    builder = current()
+    key, tensors = key_of(instruction, args, kwargs)
+    plan: Plan | None = builder.plans.get(key) if key else None
+    if plan is None:
+        return _call(instruction, args, kwargs, key, tensors)
+    if builder.pinned >= 0:
+        return plan.follow(builder, tensors)
+    builder.pinned, builder.pinned_iteration = builder.place()
+    try:
+        return plan.follow(builder, tensors)
+    finally:
+        builder.pinned = -1
+
+
+def _call(
+    instruction: Instruction, args: tuple[Any, ...], kwargs: Values, key: Key, tensors: list[NkiTensor]
+) -> NkiTensor | None:
+    """Record one call, and plan those with the same key where it is one."""
     spelling = _spelling(instruction)
     if kwargs.get("dst_rmw_op") is not None:
         instruction, kwargs = _update(kwargs)
@@ -88,7 +107,10 @@ def call(instruction: Instruction, args: tuple[Any, ...], kwargs: Values) -> Nki
     adapt(instruction, spelling, values)
     names = _prepare(instruction, values)
     if spelling.returns:
-        return _with_result(instruction, spelling, values, names, generic)
+        made = _with_result(instruction, spelling, values, names, generic)
+        if key and not any(misfits(instruction, len(args), kwargs, spelling)):
+            _plan(instruction, spelling, values, names, generic, key, tensors)
+        return made
     _record_cut(instruction, values, names, generic["mask"], generic["name"])
     return None
 
@@ -105,6 +127,36 @@ def _record_cut(
     boxes = cut_tensors(mask, tensors, [instruction.operands[item].dims for item in names])
     if not boxes.empty:
         record(instruction, values | dict(zip(names, boxes.of(tensors), strict=True)), name)
+
+
+def _plan(
+    instruction: Instruction,
+    spelling: Beta1,
+    values: Values,
+    names: Sequence[str],
+    generic: Values,
+    key: Key,
+    tensors: Sequence[NkiTensor],
+) -> None:
+    """Keep how a call without a mask was recorded, where its instruction took its tensors as they are."""
+    live, fixed = _operands(instruction, values)
+    places = places_of(live, tensors)
+    if places is None or len(places) < len(names) or spelling.result is None:
+        return
+    sizes, kind, space = spelling.result(values)
+    own = MemoryRegion(space)
+    current().plans[key] = Plan(
+        instruction=instruction,
+        live=tuple([None if isinstance(value, NkiTensor) else value for value in live]),
+        places=places,
+        result=live_names(instruction).index(spelling.returns),
+        fixed=fixed,
+        shape=operations.tile_shape(tuple(sizes)),
+        dtype=_result_dtype(values, names, generic["dtype"], kind),
+        space=generic["buffer"] or own,
+        own_dtype=_result_dtype(values, names, None, kind),
+        own_space=own,
+    )
 
 
 def tensor_copy_dynamic_src(src: Operand, mask: MaskLike = None, dtype: object = None, **more: Any) -> NkiTensor:
@@ -126,10 +178,17 @@ def tensor_copy_dynamic_dst(*, dst: Operand, src: Operand, mask: MaskLike = None
 
 def record(instruction: Instruction, values: Mapping[str, Any], name: str | None) -> None:
     """Issue an instruction from its values by operand name; operands not given have their defaults."""
-    live, fixed = (
-        tuple([values.get(operand, default) for operand, default in defaults]) for defaults in _defaults(instruction)
-    )
+    live, fixed = _operands(instruction, values)
     current().issue(instruction, live, fixed, name)
+
+
+def _operands(instruction: Instruction, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the live and the fixed operands of an instruction, in declaration order."""
+    live, fixed = _defaults(instruction)
+    return (
+        tuple([values.get(operand, default) for operand, default in live]),
+        tuple([values.get(operand, default) for operand, default in fixed]),
+    )
 
 
 @functools.cache
@@ -302,6 +361,12 @@ def _free_broadcast(instruction: Instruction, values: Values, names: list[str]) 
                 values[name] = operations.broadcast_to(checked(tile), common)
 
 
+def _result_dtype(values: Values, names: Sequence[str], asked: object, declared: object) -> DType:
+    """Return the result's dtype: as asked, as declared, or what the inputs promote to."""
+    kind = declared if asked is None else asked
+    return promote(*[values[name]._dtype for name in names]) if kind is None else dtype_of(kind)
+
+
 def _with_result(
     instruction: Instruction, spelling: Beta1, values: Values, names: list[str], generic: Values
 ) -> NkiTensor:
@@ -311,21 +376,16 @@ def _with_result(
     def shape_of(*shapes: Shape) -> Shape:
         return operations.tile_shape(tuple(result(with_shapes(values, names, shapes))[0]))
 
-    def dtype_in(bound: Values, asked: object, declared: object) -> DType:
-        """Return the result's dtype: as asked, as declared, or what the inputs promote to."""
-        kind = declared if asked is None else asked
-        return promote(*[bound[name]._dtype for name in names]) if kind is None else dtype_of(kind)
-
     def compute(*parts: NkiTensor) -> NkiTensor:
         bound = values | dict(zip(names, parts, strict=True))
         sizes, kind, space = result(bound)
         shape, own = operations.tile_shape(tuple(sizes)), MemoryRegion(space)
-        tile = builder.allocate(shape, dtype_in(bound, generic["dtype"], kind), generic["buffer"] or own)
+        tile = builder.allocate(shape, _result_dtype(bound, names, generic["dtype"], kind), generic["buffer"] or own)
         try:
             record(instruction, bound | {spelling.returns: tile}, generic["name"])
         except NkiError:
             # Results of a fixed dtype or memory are cast by a copy.
-            fixed = dtype_in(bound, None, kind)
+            fixed = _result_dtype(bound, names, None, kind)
             if fixed is tile._dtype and (generic["buffer"] or own) is own:
                 raise
             first = builder.allocate(shape, fixed, own)
@@ -339,7 +399,7 @@ def _with_result(
     if mask is None:
         return masked(None, compute, tensors, F32)
     _, kind, space = result(values)
-    blank = dtype_in(values, generic["dtype"], kind), MemoryRegion(space)
+    blank = _result_dtype(values, names, generic["dtype"], kind), MemoryRegion(space)
     if names:
         return masked(
             mask,

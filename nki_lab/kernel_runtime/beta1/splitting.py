@@ -17,7 +17,7 @@ Live = tuple[Any, ...]
 
 def parts(instruction: Instruction, live: Live) -> Iterator[Live]:
     """The operands of each instruction that a call takes: cut along the outermost free dimension until they fit."""
-    if not _too_many(live):
+    if not too_many(live):
         yield live
         return
     operands = [instruction.operands[name] for name in live_names(instruction)]
@@ -43,7 +43,8 @@ def parts(instruction: Instruction, live: Live) -> Iterator[Live]:
         )
 
 
-def _too_many(live: Live) -> bool:
+def too_many(live: Live) -> bool:
+    """Whether an operand on the chip has more free dimensions than an access pattern has."""
     for value in live:
         if (
             value.__class__ is NkiTensor

@@ -15,7 +15,7 @@ from nki_lab.kernel_runtime.footprint.rectangles import (
     rect_of,
     share_bytes,
 )
-from nki_lab.kernel_runtime.footprint.runs import Column, Mask, progression, spread
+from nki_lab.kernel_runtime.footprint.runs import Column, Mask, distinct, progression, spread
 from nki_lab.kernel_runtime.footprint.wording import elements_of
 from nki_lab.kernel_runtime.footprint.written import WrittenPart
 
@@ -30,6 +30,7 @@ __all__ = [
     "box_of",
     "boxes_overlap",
     "cells_of",
+    "distinct",
     "elements_of",
     "overlap_of",
     "progression",

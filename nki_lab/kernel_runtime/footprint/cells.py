@@ -13,7 +13,17 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from nki_lab.kernel_runtime.footprint.rectangles import MOST_PAIRS, cut, flat, overlapping_groups, positive, rectangles
-from nki_lab.kernel_runtime.footprint.runs import Column, Runs, Table, classes, merge, progression, single, spread
+from nki_lab.kernel_runtime.footprint.runs import (
+    Column,
+    Runs,
+    Table,
+    classes,
+    distinct,
+    merge,
+    progression,
+    single,
+    spread,
+)
 from nki_lab.kernel_runtime.ir import Accesses, Program
 from nki_lab.kernel_runtime.tensor import Buffer, ViewType
 
@@ -57,7 +67,7 @@ def _stores(program: Program, accesses: Accesses, *, apart: bool) -> tuple[Colum
     out = np.arange(len(program.buffers), dtype=np.int64)
     if apart:
         return out, {}
-    used = set(np.unique(accesses.buffer).tolist())
+    used = set(distinct(accesses.buffer).tolist())
     placed = [buffer for buffer in program.buffers if buffer.address is not None and buffer.id in used]
     shared = {group[0].id: group for group in overlapping_groups(placed)}
     for number, group in shared.items():
@@ -73,7 +83,7 @@ class _Keys:
 
     def __init__(self, program: Program, used: Column, groups: dict[int, list[Buffer]], *, apart: bool) -> None:
         self.found: dict[int, _Pattern] = {_WHOLE: (None, 0, None)}
-        used = np.unique(used)
+        used = distinct(used)
         if apart:
             self.of_view = np.arange(1, len(program.views) + 1)
             for number in used.tolist():
@@ -169,13 +179,16 @@ def _product(buffer: Buffer, offset: int, kind: ViewType | None, placed: bool) -
     """
     row_bytes = buffer.partition_bytes if buffer.on_chip else buffer.shape[-1] * buffer.dtype.nbytes
     first, byte = (buffer.address or (0, 0)) if placed else (0, 0)
-    everything = single(first, first + buffer.nbytes // row_bytes), single(byte, byte + row_bytes)
+
+    def everything() -> tuple[Runs, Runs]:
+        return single(first, first + buffer.nbytes // row_bytes), single(byte, byte + row_bytes)
+
     if kind is None:
-        return everything
+        return everything()
     size = kind.dtype.nbytes
     row, odd = divmod(row_bytes, size)
     if odd:
-        return everything if placed else None
+        return everything() if placed else None
     low, dims = positive(offset, kind)
     start_row, start = divmod(low, row)
     across = [(count, step) for count, step in dims if step % row]
@@ -183,7 +196,7 @@ def _product(buffer: Buffer, offset: int, kind: ViewType | None, placed: bool) -
     if start + sum((count - 1) * step for count, step in across) >= row:
         # A run of whole rows is a product all the same.
         if start or len(across) != 1 or across[0][1] != 1 or across[0][0] % row:
-            return everything if placed else None
+            return everything() if placed else None
         down.append((across[0][0] // row, 1))
         across = [(row, 1)]
     rows_found = progression(first + start_row, down, 1)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from nki_lab.kernel_runtime.footprint.runs import Column, Runs, Table, merge, progression, single, spread
+from nki_lab.kernel_runtime.footprint.runs import Column, Runs, Table, distinct, merge, progression, single, spread
 from nki_lab.kernel_runtime.ir import View
 from nki_lab.kernel_runtime.tensor import Buffer, ViewType
 
@@ -186,8 +186,8 @@ def _fill(out: Column, kind: ViewType | None, at: Column, offset: Column, width:
 
 def cut(rects: Rects) -> Table | None:
     """Return the cells into which rectangles cut their table; None where that is too much to write down."""
-    down = np.unique(np.concatenate((rects.top, rects.bottom)))
-    across = np.unique(np.concatenate((rects.left, rects.right)))
+    down = distinct(np.concatenate((rects.top, rects.bottom)))
+    across = distinct(np.concatenate((rects.left, rects.right)))
     top, left = np.searchsorted(down, rects.top), np.searchsorted(across, rects.left)
     high, wide = np.searchsorted(down, rects.bottom) - top, np.searchsorted(across, rects.right) - left
     if int((high * wide).sum()) > MOST_PAIRS:

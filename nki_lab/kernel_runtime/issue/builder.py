@@ -330,6 +330,7 @@ class Builder:
         key = (buffer.id, tensor._offset, kind, None if indirect is None else id(indirect))
         known = self._views.get(key)
         if known is None:
+            self.check_view(tensor)
             index = None if indirect is None else indirect.index
             if isinstance(index, VirtualRegister):
                 self.require_own(index)
@@ -346,6 +347,9 @@ class Builder:
             views.append(View(known, buffer, tensor._offset, kind, indirect, full))
         tensor._view = known
         return int(known)
+
+    def check_view(self, tensor: NkiTensor) -> None:
+        """Refuse a view that leaves its storage; in the current dialect slicing has done so."""
 
     # -- registers -------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.kernel_runtime.allocate import Allocation
-from nki_lab.kernel_runtime.footprint import Cells, Column, cells_of, spread
+from nki_lab.kernel_runtime.footprint import Cells, Column, cells_of, distinct, spread
 from nki_lab.kernel_runtime.ir import Accesses, Program, Variant
 from nki_lab.kernel_runtime.issue.source_location import instruction_name, placed, span_at
 from nki_lab.kernel_runtime.vocabulary import EDGE_KINDS
@@ -132,7 +132,7 @@ def joined(*parts: Edges) -> Edges:
 def unique(found: Edges, ops: int) -> Edges:
     """The edges by (op, pred), each pair once with its lowest kind; none from an op to itself."""
     kept = found.op != found.pred
-    key = np.unique((found.op[kept] * ops + found.pred[kept]) * 8 + found.kind[kept])
+    key = distinct((found.op[kept] * ops + found.pred[kept]) * 8 + found.kind[kept])
     pair = key >> 3
     first = np.diff(pair, prepend=-1) != 0
     pair, kind = pair[first], key[first] & 7
@@ -151,7 +151,7 @@ def _events(program: Program, accesses: Accesses, cells: Cells) -> _Events:
     again = np.flatnonzero(is_out & program.ops_where(_again)[op])
     ops = max(len(program), 1)
     key = (cells.cell * ops + op) * 4 + role
-    key = np.unique(np.concatenate((key, (cells.cell[again] * ops + op[again]) * 4 + _ADD)))
+    key = distinct(np.concatenate((key, (cells.cell[again] * ops + op[again]) * 4 + _ADD)))
     role, pair = key & 3, key >> 2
     cell, op = pair // ops, pair % ops
     row = np.arange(len(key))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
+from heapq import heappush
 from typing import Final
 
 from nki_lab.isa.arch import Arch
@@ -159,7 +160,8 @@ class Stream:
     """The transfers of one HBM tensor.
 
     `next`: when another may start its data, as far as those before are known; `last`: the latest of them, which has
-    the stream while `busy`. `waiting`: (op, lane) of the transfers that want it.
+    the stream while `busy`. `waiting`: (op, lane) of the transfers that want it, a heap. One is woken at a time: the
+    next only where that one does not take the stream.
     """
 
     next: int = 0
@@ -179,6 +181,7 @@ class Waiting:
     cause: int
     reason: int
     placed: bool = False
+    woken_by: Stream | None = None
 
 
 class Queue:
@@ -243,7 +246,7 @@ class Streams:
         start, before = time, -1
         for stream in streams:
             if stream.busy:
-                stream.waiting.append((op, lane))
+                heappush(stream.waiting, (op, lane))
                 return NEVER, -1
             if stream.next > start:
                 start, before = stream.next, stream.last
@@ -253,12 +256,12 @@ class Streams:
             stream.busy = True
         return start, before
 
-    def leave(self, streams: list[Stream], time: int) -> list[tuple[int, int]]:
-        """A transfer ended; (op, lane) of those who may ask again."""
-        woken: list[tuple[int, int]] = []
+    def leave(self, streams: list[Stream], time: int) -> list[Stream]:
+        """A transfer ended; the streams that somebody waits for."""
+        woken: list[Stream] = []
         for stream in streams:
             stream.busy = False
             stream.next = max(stream.next, time + self._gap)
-            woken += stream.waiting
-            stream.waiting.clear()
+            if stream.waiting:
+                woken.append(stream)
         return woken

@@ -77,18 +77,14 @@ def reused_tiles(
     return list(again.tolist())
 
 
-def _written_between(program: Program, accesses: Accesses, views: Column, rows: Column, again: Column) -> list[int]:
-    """The places of `again` whose tile was written to after the op before it in the lane."""
-    writes: dict[int, Column] = {}
-    found = []
-    for place in again.tolist():
-        buffer = program.views[int(views[place])].buffer.id
-        known = writes.get(buffer)
-        if known is None:
-            known = writes[buffer] = accesses.op[(accesses.buffer == buffer) & accesses.is_out]
-        low, high = sorted((int(rows[place - 1]), int(rows[place])))
-        if np.searchsorted(known, low, "right") < np.searchsorted(known, high, "left"):
-            found.append(place)
+def _written_between(program: Program, accesses: Accesses, views: Column, rows: Column, again: Column) -> Column:
+    """Return the places of `again` whose tile was written to after the op before it in the lane."""
+    ops = len(program) + 1
+    writes = np.sort(accesses.buffer[accesses.is_out].astype(np.int64) * ops + accesses.op[accesses.is_out])
+    buffer_of = np.array([view.buffer.id for view in program.views], np.int64)
+    base = buffer_of[views[again]] * ops
+    low, high = np.minimum(rows[again - 1], rows[again]), np.maximum(rows[again - 1], rows[again])
+    found: Column = again[np.searchsorted(writes, base + low, "right") < np.searchsorted(writes, base + high, "left")]
     return found
 
 

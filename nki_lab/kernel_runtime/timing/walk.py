@@ -22,7 +22,17 @@ from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
 from nki_lab.kernel_runtime.timing.account import Timing, timing_of
 from nki_lab.kernel_runtime.timing.collectives import delays
 from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of, picoseconds
-from nki_lab.kernel_runtime.timing.dma import NEVER, DmaEngines, Queue, Streams, Transfer, Trigger, Waiting, hbm_limit
+from nki_lab.kernel_runtime.timing.dma import (
+    NEVER,
+    DmaEngines,
+    Queue,
+    Stream,
+    Streams,
+    Transfer,
+    Trigger,
+    Waiting,
+    hbm_limit,
+)
 from nki_lab.kernel_runtime.timing.locks import Locks, PowerRamp, reused_tiles
 from nki_lab.kernel_runtime.timing.loops import loop_times
 from nki_lab.kernel_runtime.timing.path import Columns
@@ -371,6 +381,9 @@ class _Walk:
         cost = self.costs[self._variant[op]]
         if not waiting.placed:
             start, before = self._streams.place(waiting.streams, op, lane.index, time, cost.spaced)
+            stream, waiting.woken_by = waiting.woken_by, None
+            if stream is not None and stream.waiting and not stream.busy:
+                self._wake(stream, time)
             if start == NEVER:
                 return
             waiting.placed = True
@@ -387,6 +400,14 @@ class _Walk:
         engines = cost.engines << lane.core * self._engines_of_core
         self._dma.add(Transfer(op, lane.index, waiting.streams, engines, cost.interval, cost.hbm_bytes), time)
 
+    def _wake(self, stream: Stream, time: int) -> None:
+        """Let the first transfer that waits for a free stream try again."""
+        op, number = heappop(stream.waiting)
+        queue = self._lanes[number].queue
+        assert queue is not None  # only queues have data
+        queue.waiting[0].woken_by = stream
+        heappush(self._heap, (time, _DATA, op, number))
+
     def _finish(self) -> None:
         transfer, time = self._dma.finish()
         columns, op = self.columns, transfer.op
@@ -400,8 +421,8 @@ class _Walk:
         queue.busy = False
         queue.ended = time
         queue.last = lane.last = op
-        for waiting, number in self._streams.leave(transfer.streams, time):
-            heappush(self._heap, (time, _DATA, waiting, number))
+        for stream in self._streams.leave(transfer.streams, time):
+            self._wake(stream, time)
         if queue.waiting:
             heappush(self._heap, (queue.start_of_next(), _DATA, queue.waiting[0].op, lane.index))
         self._visible(op, time + cost.stagger + self._completion)
