@@ -33,7 +33,7 @@ from nki_lab.source_files import shown_names
 
 SPILL: Final = "NKI318"
 _PICOSECONDS: Final = 1000  # in a nanosecond
-_ROOM: Final = 16  # times the SBUF of a chip on which tiles do not wait for memory
+_MORE_MEMORY: Final = 16  # times the SBUF of a chip on which tiles do not wait for memory
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Timeline:
                     schedule=self.schedule,
                     timing=self.timing,
                     written=self._with_repeats if self._leaves_repeats_out else None,
-                    roomy=None if self.compiled is None else self._with_memory,
+                    roomy=None if self.compiled is None else self._in_more_memory,
                     spills=self._is_spilled,
                     inserted=None if self.compiled is None else self.compiled.source < 0,
                     quotients=self._quotients,
@@ -140,13 +140,13 @@ class Timeline:
         made = compiled(self.program, steps)
         return self.program if made is None else made.program
 
-    def _with_memory(self) -> tuple[Program, Allocation]:
+    def _in_more_memory(self) -> tuple[Program, Allocation]:
         """Return the program with its addresses as the compiler model makes it for a chip with more SBUF."""
         program, arch = copy(self.program), self.program.arch
         program.arch = replace(
             arch,
-            sbuf_partition_bytes=_ROOM * arch.sbuf_partition_bytes,
-            sbuf_usable_bytes=_ROOM * arch.sbuf_usable_bytes,
+            sbuf_partition_bytes=_MORE_MEMORY * arch.sbuf_partition_bytes,
+            sbuf_usable_bytes=_MORE_MEMORY * arch.sbuf_usable_bytes,
         )
         made = compiled(program, compiler_steps(program.options))
         chip = program if made is None else made.program
