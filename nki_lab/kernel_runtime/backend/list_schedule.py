@@ -141,11 +141,12 @@ class _Tiles:
         early = [tile for tile in new if first[tile] > head]
         for place, tile in enumerate(early):
             level = self.level[self.space[tile]][head : first[tile]]
-            room = self.capacity[self.space[tile]] - self.size[tile]
-            if level.max() > room:
+            over = level[::-1] > self.capacity[self.space[tile]] - self.size[tile]
+            back = int(over.argmax())
+            if over[back]:
                 for other in early[:place]:
                     self.level[self.space[other]][head : first[other]] -= self.size[other]
-                return first[tile] - 1 - int((level[::-1] > room).argmax())
+                return first[tile] - 1 - back
             level += self.size[tile]
         for tile in new:
             there[tile] = 1
@@ -238,7 +239,7 @@ class _ListScheduler:
     def _queues(self, program: Program, lane: Column, costs: list[VariantCost]) -> None:
         """Give the rows of a lane that need the same activation tables, and the lock of SBUF or not, a queue.
 
-        A queue has resources, by number: first its lane, then what all transfers share, or the memory.
+        A queue has two resources, by number: its lane, and what all transfers share, the memory or the lane again.
         """
         options, lanes = program.options, int(lane.max(initial=0)) + 1
         tables = sorted({item.table for item in costs if item.table is not None and options.table_loads})
@@ -248,11 +249,11 @@ class _ListScheduler:
         kind = np.array([kinds.index(item) for item in needs], np.int64)[program.variant_column()]
         keys, queue = np.unique(lane * max(len(kinds), 1) + kind, return_inverse=True)
         self.queue = queue.tolist()
-        self.resources: list[tuple[int, ...]] = []
+        self.resources: list[tuple[int, int]] = []
         self.table: list[str | None] = []
         for key in keys.tolist():
             own, (table, locks) = key // len(kinds), kinds[key % len(kinds)]
-            self.resources.append((own, lanes) if own >= len(_ENGINES) else (own, lanes + 1) if locks else (own,))
+            self.resources.append((own, lanes if own >= len(_ENGINES) else lanes + 1 if locks else own))
             self.table.append(table)
         self.free = [0] * (lanes + 2)
         self.table_load = picoseconds(program.arch.activation_table_load_ns)
@@ -262,6 +263,7 @@ class _ListScheduler:
         rank, row_of = self.rank.tolist(), np.argsort(self.rank).tolist()
         count, queue_of, resources, tables, free = self.count, self.queue, self.resources, self.table, self.free
         missing, start, after, delay = self.missing, self.start, self.after, self.delay
+        interval, share = self.interval, self.share
         waiting: list[list[tuple[int, int]]] = [[] for _ in resources]  # (when a row could start, its rank)
         able: list[list[int]] = [[] for _ in resources]  # ranks of rows that could start when their engine is free
         beyond = [row for row in range(count) if not missing[row]]  # rows behind the window
@@ -282,7 +284,8 @@ class _ListScheduler:
         def look(number: int) -> None:
             """Find the first row of a queue, and when it could start."""
             queue, ready = waiting[number], able[number]
-            now = since[number] = max([free[own] for own in resources[number]])
+            own, shared = resources[number]
+            now = since[number] = max(free[own], free[shared])
             while queue and queue[0][0] <= now:
                 heappush(ready, heappop(queue)[1])
             if ready:
@@ -326,10 +329,10 @@ class _ListScheduler:
                 look(chosen)
             order.append(row)
             done[row] = 1
-            lane, *shared = resources[chosen]
-            free[lane] = best + self.interval[row]
-            for own in shared:
-                free[own] = best + self.share[row]
+            lane, shared = resources[chosen]
+            free[lane] = best + interval[row]
+            if shared != lane:
+                free[shared] = best + share[row]
             if load[chosen]:
                 for number in affected[chosen]:
                     if tables[number] is not None and resources[number][0] == lane:
