@@ -32,7 +32,7 @@ CostOf = Callable[[int, VariantCost], VariantCost]
 
 
 class Saving(NamedTuple):
-    """A gain as users read it, and as a share of the time; the first op of the place that costs most, the next places."""
+    """A gain as users read it and as a share of the time, the first op of the place that costs most, the next ones."""
 
     gain: str
     share: float
