@@ -1,9 +1,9 @@
 """Copies that only change the dtype: the instruction before them writes the other dtype at once.
 
-NKI API, every instruction of the Vector, Scalar and GpSimd Engines: computation is in float32, and the result is cast to
-the dtype of its tile. inferred: where nothing else reads the tile of the first dtype, the compiler leaves the copy out.
-Autocomp's attention kernels and the ceilings of AWS's, which compute an exponential in float32 and then a copy in
-bfloat16 for the next product, are all predicted too slow with these copies.
+NKI API, instructions of the Vector, Scalar and GpSimd Engines: computation is in float32, and the result is cast to the
+dtype of its tile. inferred: where nothing else reads the tile of the first dtype, the compiler leaves the copy out.
+Autocomp's sd_attention and the ceilings of AWS's attention kernels, which compute an exponential in float32 and then a
+copy in bfloat16 for the next product, are all predicted too slow with these copies.
 """
 
 from __future__ import annotations
