@@ -16,6 +16,7 @@ from nki_lab.kernel_runtime.backend import REORDERED, compiled
 from nki_lab.kernel_runtime.backend.list_schedule import WINDOW, list_order
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import order_edges
+from nki_lab.kernel_runtime.timing.reasons import TABLE
 from nki_lab.kernel_runtime.vocabulary import ORIGINS
 
 
@@ -47,6 +48,29 @@ def mixed(a, steps, size, shared):
 def program_of(steps: list[str], size: int, shared: bool) -> Program:
     a = nki_lab.spec((4, 128, 512), "float32")
     return nki_lab.profile(mixed, a, steps, size, shared, target="trn1").program
+
+
+@nki.jit
+def two_tables(a):
+    """Tiles that need two sets of activation tables, one after the other."""
+    out = nl.ndarray((16, 128, 512), nl.float32, buffer=nl.shared_hbm)
+    for number in range(16):
+        tile = nl.log(nl.exp(nl.load(a[number])))
+        nl.store(out[number], tile)
+    return out
+
+
+@nki.jit
+def two_engines(a):
+    """A tile that GpSimd masks and Vector adds to itself, again and again."""
+    out = nl.ndarray((2, 8, 128, 512), nl.float32, buffer=nl.shared_hbm)
+    i_p, i_f = nl.mgrid[0:128, 0:512]
+    tile = nl.load(a[0])
+    for number in range(8):
+        masked = nisa.affine_select(i_p >= i_f, on_true_tile=tile, on_false_value=0.0)
+        nl.store(out[0, number], masked)
+        nl.store(out[1, number], nisa.tensor_tensor(tile, tile, np.add, engine=nisa.vector_engine))
+    return out
 
 
 CASES = st.tuples(
@@ -115,3 +139,36 @@ def test_the_tables_of_a_reordered_program_are_those_of_its_rows(model: str) -> 
     changes = done.recording.table("changes")
     moved = np.array(changes["row"])[np.array(changes["origin"]) == ORIGINS.index("moved")]
     assert set(moved) == set(found.source[found.moved])
+
+
+def test_instructions_of_the_tables_that_are_loaded_go_first() -> None:
+    a = nki_lab.spec((16, 128, 512), "float32")
+    before, after = (
+        nki_lab.profile(two_tables, a, target="trn1", compiler_model=model)
+        for model in ("loops,fills,sums,engines,repeats,broadcasts,spills", "all")
+    )
+    assert _table_loads(before) == 32
+    assert 2 <= _table_loads(after) <= 16
+    assert after.summary["makespan_ns"] < before.summary["makespan_ns"]
+
+
+def test_without_table_loads_the_order_knows_no_tables() -> None:
+    a = nki_lab.spec((16, 128, 512), "float32")
+    orders = [
+        list_order(nki_lab.profile(two_tables, a, target="trn1", table_loads=loads).program).tolist()
+        for loads in (True, False)
+    ]
+    assert orders[0] != orders[1]
+
+
+def _table_loads(done: nki_lab.Run) -> int:
+    timing = done._timeline.timing
+    return int((timing.setup_reason == TABLE).sum())
+
+
+def test_engines_that_share_the_lock_of_sbuf_are_thought_to_take_turns() -> None:
+    a = nki_lab.spec((4, 128, 512), "float32")
+    free, locked = (
+        nki_lab.profile(two_engines, a, target="trn1", port_conflicts=conflicts).program for conflicts in (False, True)
+    )
+    assert list_order(free).tolist() != list_order(locked).tolist()
