@@ -123,7 +123,8 @@ class _Tiles:
         self.level = [_level(space == number, size, first, last) for number in range(2)]
         placed = np.array([item.address is None for item in program.buffers], bool)
         mine = np.flatnonzero((placed & (space >= 0))[accesses.buffer])
-        pair = np.unique(accesses.op[mine] * max(count, 1) + accesses.buffer[mine])
+        pair = np.sort(accesses.op[mine] * max(count, 1) + accesses.buffer[mine])
+        pair = pair[np.diff(pair, prepend=-1) > 0]
         self.of_row: list[int] = (pair % max(count, 1)).tolist()
         self.start: list[int] = np.searchsorted(pair // max(count, 1), np.arange(rows + 1)).tolist()
         self.there = bytearray(count)
@@ -135,6 +136,8 @@ class _Tiles:
         """
         there, first = self.there, self.first
         new = [tile for tile in self.of_row[self.start[row] : self.start[row + 1]] if not there[tile]]
+        if not new:
+            return -1
         early = [tile for tile in new if first[tile] > head]
         for place, tile in enumerate(early):
             level = self.level[self.space[tile]][head : first[tile]]
@@ -203,7 +206,7 @@ class _ListScheduler:
         self.missing = np.bincount(found.op, minlength=rows).tolist()
         # Within an engine only what reads a result waits for it; others have their turn.
         waits = np.isin(found.op * rows + found.pred, flow.op * rows + flow.pred)
-        self.waits = (waits | (lane[found.op] != lane[found.pred]))[by_pred].tolist()
+        waits |= lane[found.op] != lane[found.pred]
         costs = costs_of(program)
         arch = program.arch
         variant = program.variant_column()
@@ -218,11 +221,12 @@ class _ListScheduler:
         self.interval = keeps.tolist()
         hop = picoseconds(arch.semaphore_ns)
         takes = (latency + hop)[variant]
-        self.latency = takes.tolist()
         pace = max(1, int(np.bincount(lane, keeps).max(initial=0)) // max(rows, 1))
         self.tiles = _Tiles(program, _SLACK * takes // pace)
         load = picoseconds(arch.load_stationary_ns)
-        self.setup = np.array([load if item.stationary >= 0 else 0 for item in costs], np.int64)[variant].tolist()
+        setup = np.array([load if item.stationary >= 0 else 0 for item in costs], np.int64)[variant]
+        # From when a row starts until one that depends on it could.
+        self.delay = (np.where(waits, takes[found.pred], 0) + setup[found.op])[by_pred].tolist()
         self._queues(program, lane, costs)
         fence = np.full(rows + 1, rows, np.int64)
         for first, end in program.fences:
@@ -257,7 +261,7 @@ class _ListScheduler:
         """Return the rows in their new order."""
         rank, row_of = self.rank.tolist(), np.argsort(self.rank).tolist()
         count, queue_of, resources, tables, free = self.count, self.queue, self.resources, self.table, self.free
-        missing, setup, start, after, waits = self.missing, self.setup, self.start, self.after, self.waits
+        missing, start, after, delay = self.missing, self.start, self.after, self.delay
         waiting: list[list[tuple[int, int]]] = [[] for _ in resources]  # (when a row could start, its rank)
         able: list[list[int]] = [[] for _ in resources]  # ranks of rows that could start when their engine is free
         beyond = [row for row in range(count) if not missing[row]]  # rows behind the window
@@ -267,7 +271,8 @@ class _ListScheduler:
         first: list[tuple[int, int, int]] = [(_NEVER, 0, number) for number in range(len(resources))]
         # Queues that share something with a queue, itself among them.
         affected = [[n for n, own in enumerate(resources) if set(own) & set(mine)] for mine in resources]
-        loaded: dict[int, str] = {}  # the tables that a lane has
+        since = [0] * len(resources)  # when what a queue needs is free
+        load = [0 if table is None else self.table_load for table in tables]  # the tables that it needs, now
         when = [0] * count
         done = bytearray(count)
         order: list[int] = []
@@ -277,25 +282,26 @@ class _ListScheduler:
         def look(number: int) -> None:
             """Find the first row of a queue, and when it could start."""
             queue, ready = waiting[number], able[number]
-            now = max([free[own] for own in resources[number]])
+            now = since[number] = max([free[own] for own in resources[number]])
             while queue and queue[0][0] <= now:
                 heappush(ready, heappop(queue)[1])
             if ready:
-                time, least = now, ready[0]
+                first[number] = (now + load[number], ready[0], number)
             elif queue:
                 time, least = queue[0]
+                first[number] = (time + load[number], least, number)
             else:
                 first[number] = (_NEVER, 0, number)
-                return
-            table = tables[number]
-            if table is not None and table != loaded.get(resources[number][0]):
-                time += self.table_load
-            first[number] = (time, least, number)
 
         def offer(row: int) -> None:
-            number = queue_of[row]
-            heappush(waiting[number], (when[row], rank[row]))
-            look(number)
+            number, time = queue_of[row], when[row]
+            if time <= since[number]:
+                time = since[number]
+                heappush(able[number], rank[row])
+            else:
+                heappush(waiting[number], (time, rank[row]))
+            found = (time + load[number], rank[row], number)
+            first[number] = min(first[number], found)
 
         for _ in range(count):
             while beyond and beyond[0] < limit:
@@ -324,16 +330,15 @@ class _ListScheduler:
             free[lane] = best + self.interval[row]
             for own in shared:
                 free[own] = best + self.share[row]
-            table = tables[chosen]
-            if table is not None:
-                loaded[lane] = table
+            if load[chosen]:
+                for number in affected[chosen]:
+                    if tables[number] is not None and resources[number][0] == lane:
+                        load[number] = self.table_load if tables[number] != tables[chosen] else 0
             for number in affected[chosen]:
                 look(number)
-            ready = best + self.latency[row]
             for edge in range(start[row], start[row + 1]):
                 other = after[edge]
-                time = (ready if waits[edge] else best) + setup[other]
-                when[other] = max(when[other], time)
+                when[other] = max(when[other], best + delay[edge])
                 missing[other] -= 1
                 if not missing[other]:
                     if other < limit:
