@@ -258,7 +258,8 @@ ARRAY_BLOCK: Final = 32
 class Cost:
     """Time of one instruction: `interval` until the engine takes the next, `latency` until its result can be read.
 
-    Both in cycles of the engine; `latency` counts from the start. A DMA gives `bytes` and fixed nanoseconds instead,
+    Both in cycles of the engine; `latency` counts from the start. In the last `apart` cycles of the interval the engine
+    uses no memory that it could keep another one from. A DMA gives `bytes` and fixed nanoseconds instead,
     and the length of its descriptors; `spread` tells that all DMA engines take equal parts of it, `dealt` that its
     descriptors go to them one by one.
 
@@ -268,6 +269,7 @@ class Cost:
 
     interval: float = 0.0
     latency: float = 0.0
+    apart: float = 0.0
     issue: float = 0.0
     blocks: int = 0
     bytes: int = 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Literal
 
-COMPILER_STEPS: Final = ("loops", "fills", "sums", "engines", "repeats", "broadcasts", "spills", "order")
+COMPILER_STEPS: Final = ("loops", "fills", "sums", "casts", "engines", "repeats", "broadcasts", "spills", "order")
 """The modelled steps of the device compiler, in their order."""
 
 

@@ -59,6 +59,7 @@ def check(timed: TimedFacts) -> Findings:
         limit="engines run side by side: a kernel is as fast as the one with most to do",
         use=f"pass engine=nisa.engine.{move.engine} in some iterations",
         related=saving.related,
+        gain=saving.share,
     )
 
 

@@ -42,6 +42,7 @@ def check(timed: TimedFacts) -> Findings:
         limit=f"the Tensor Engine takes {program.arch.fp32_matmul_factor:g} times as long for float32",
         use="keep the operands in bfloat16; PSUM adds up in float32 all the same",
         related=saving.related,
+        gain=saving.share,
     )
 
 

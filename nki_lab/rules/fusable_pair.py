@@ -96,6 +96,7 @@ def check(timed: TimedFacts) -> Findings:
         limit="an instruction reads and writes its whole tile: each one left out is a pass less",
         use=kind.use,
         related=saving.related,
+        gain=saving.share,
     )
 
 

@@ -55,6 +55,7 @@ def check(timed: TimedFacts) -> Findings:
             use="cut a dimension in a loop of its own, so that tiles are shorter, or use each tile before the next one "
             "is made",
             related=saving.related,
+            gain=saving.share,
         )
         return
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
@@ -160,9 +160,11 @@ class ProgramFacts:
         limit: str = "",
         use: str = "",
         related: Iterable[Related] = (),
+        gain: float = 0.0,
     ) -> Diagnostic:
-        """Return a finding at an op, or at one of its operands; `use` is what to do instead."""
+        """Return a finding at an op, or at one of its operands; `use` is what to do instead, `gain` what that saves."""
         item = diagnose(code, message, operand=operand, note=note, limit=limit, help=use, related=related)
+        item = replace(item, gain=gain)
         return placed(item, self.program.sites[self.program.op_site[op]])
 
 

@@ -65,6 +65,7 @@ def check(timed: TimedFacts) -> Findings:
         limit=limit,
         use="load and compute before the loop, or keep the tiles in a list that outlives it",
         related=saving.related,
+        gain=saving.share,
     )
 
 
@@ -104,6 +105,7 @@ def check_blocks(timed: TimedFacts) -> Findings:
         use="block the loops: load several tiles of each operand, and compute all that follows from them before the "
         "next ones",
         related=saving.related,
+        gain=saving.share,
     )
 
 

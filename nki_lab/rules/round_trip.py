@@ -46,6 +46,7 @@ def check(timed: TimedFacts) -> Findings:
         if fits
         else "compute what follows from a tile in the loop that makes it, so that few of them are there at a time",
         related=[*made, *saving.related],
+        gain=saving.share,
     )
 
 

@@ -130,4 +130,5 @@ def _finding(timed: TimedFacts, chosen: list[Buffer], gain: int) -> Diagnostic:
         limit="a tile holds one value at a time: what fills it waits for all that reads it",
         use="allocate the tile inside the loop, or two before it and take them in turn",
         related=[*facts.made(buffer), *others],
+        gain=gain / timed.timing.makespan,
     )

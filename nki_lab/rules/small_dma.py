@@ -62,6 +62,7 @@ def check(timed: TimedFacts) -> Findings:
         limit=f"contiguous pieces of {arch.dma_efficient_bytes} bytes or more use DMA fully",
         use="move more of a row at a time, or several tiles with one dma_copy, and take them apart on the chip",
         related=saving.related,
+        gain=saving.share,
     )
 
 

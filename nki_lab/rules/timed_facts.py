@@ -32,9 +32,10 @@ CostOf = Callable[[int, VariantCost], VariantCost]
 
 
 class Saving(NamedTuple):
-    """A gain as users read it, the first op of the place that costs most, and the next places."""
+    """A gain as users read it and as a share of the time, the first op of the place that costs most, the next ones."""
 
     gain: str
+    share: float
     first: int
     related: list[Related]
 
@@ -116,7 +117,7 @@ class TimedFacts:
             Related(f"so does line {self.program.sites[site].line}", self.facts.span(self.first_at(site, ops)))
             for site in others[:3]
         ]
-        return Saving(self.gain(gain), self.first_at(first, ops), related)
+        return Saving(self.gain(gain), gain / self.timing.makespan, self.first_at(first, ops), related)
 
     def shape(self, op: int) -> str:
         """Return the first operand that an op reads, or else writes, with its shape and dtype."""

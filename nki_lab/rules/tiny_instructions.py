@@ -55,6 +55,7 @@ def check(timed: TimedFacts) -> Findings:
         limit=f"an instruction takes as long for {pmax} partitions as for one",
         use="lay the tiles out so that several of them lie in the partitions of one",
         related=saving.related,
+        gain=saving.share,
     )
 
 
@@ -89,6 +90,7 @@ def check_length(timed: TimedFacts) -> Findings:
         limit="each instruction has a fixed time beside that for its columns",
         use="keep the tiles side by side in one tensor and work on several of them at once",
         related=saving.related,
+        gain=saving.share,
     )
 
 

@@ -114,7 +114,12 @@ def _row_columns(found: RecordedRows, timing: Timing, program: Program, executed
     inserted = found.of[count:]
     pace = (timing.busy * FULL_EFFICIENCY // np.maximum(timing.duration, 1)).clip(0, FULL_EFFICIENCY)
     variant = np.frombuffer(executed.op_variant, np.uint32)[found.of]
-    variant[:count] = np.where(found.executes[:count], variant[:count], np.frombuffer(program.op_variant, np.uint32))
+    own = np.frombuffer(program.op_variant, np.uint32)
+    # A row keeps the operands that the program gives it: another instruction that does its work may have others.
+    operands: dict[tuple[str, ...], int] = {}
+    kind = np.array([operands.setdefault(item.names, len(operands)) for item in executed.variants], np.int64)
+    alike = found.executes[:count] & (kind[variant[:count]] == kind[own])
+    variant[:count] = np.where(alike, variant[:count], own)
     width = np.fromiter((len(item.names) for item in executed.variants), np.int64, len(executed.variants))[variant]
     return {
         "start": start,

@@ -12,7 +12,10 @@ from neuronxcc import nki
 import nki_lab
 from nki_lab.kernel_runtime.vocabulary import ORIGINS
 from nki_lab.wire.rows import Steps
+from tests.kernel_runtime.backend import test_broadcasts
 
+SQUARE = np.ones((128, 128), np.float32)
+STATES = np.ones((2, 128, 64), np.float32)
 MANY = np.random.default_rng(1).normal(size=(52, 128, 1024)).astype(np.float32)
 
 
@@ -113,3 +116,22 @@ def test_messages_say_it_of_the_same_rows_whatever_their_range(both: tuple[Any, 
             found[int(steps.order[first + place])] = (int(origin), int(count))
     assert found == wanted
     assert not len(Steps(both[1].recording).tables(0, 100)["changes"]["place"])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments"),
+    [
+        (test_broadcasts.scaled, (SQUARE, SQUARE[:1], 3)),
+        (test_broadcasts.of_states, (STATES, SQUARE)),
+        (test_broadcasts.of_tiles, (STATES, SQUARE)),
+    ],
+)
+def test_rows_of_the_program_keep_their_operands(kernel: Any, arguments: tuple[Any, ...]) -> None:
+    """Products in place of transfers have three operands, the transfers that the kernel wrote have two."""
+    on, off = (
+        nki_lab.profile(kernel, *arguments, target="trn1", compiler_model=model).recording for model in ("all", "none")
+    )
+    assert len(on) > len(off)
+    for row in range(len(off)):
+        assert on.accesses(row) == off.accesses(row)
+    assert len(on.table("accesses")) == sum(len(on.accesses(row)) for row in range(len(on)))

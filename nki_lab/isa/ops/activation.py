@@ -128,7 +128,7 @@ def _cost(use: Use, *, always: bool = False, confidence: str = "documented") -> 
         confidence=confidence,
     )
     extra = use.arch.act_read_accumulator_cycles if always or use.types["reduce_res"] is not None else 0
-    return replace(base, interval=base.interval + extra, latency=base.latency + extra)
+    return replace(base, interval=base.interval + extra, latency=base.latency + extra, apart=base.apart + extra)
 
 
 @instruction(engine="scalar", see="NKI API, nki.isa.activation")

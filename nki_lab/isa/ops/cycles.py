@@ -41,10 +41,12 @@ def engine_cost(use: Use, cycles: float, *, source: str = DOC_226, confidence: s
     carried = "inferred" if arch.generation > 2 and confidence == "documented" else confidence
     if use.engine == "gpsimd":
         interval = latency = max(least, arch.gpsimd_start_cycles + streaming)
+        apart = 0.0
     else:
         interval = max(least, streaming + arch.engine_overhead_cycles(use.engine))
         latency = max(streaming + arch.engine_start_cycles(use.engine), interval)
-    return Cost(interval=interval, latency=latency, source=source, confidence=carried)
+        apart = interval - streaming
+    return Cost(interval=interval, latency=latency, apart=apart, source=source, confidence=carried)
 
 
 def streaming(operand: str, factor: float = 1, *, source: str = DOC_226, confidence: str = "documented") -> CostOf:

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from nki_lab.kernel_runtime.backend.broadcasts import spread_by_products
+from nki_lab.kernel_runtime.backend.casts import merge_casts
 from nki_lab.kernel_runtime.backend.engines import choose_engines
 from nki_lab.kernel_runtime.backend.fills import leave_out_fills
 from nki_lab.kernel_runtime.backend.fusion import merge_sums
@@ -56,6 +57,7 @@ STEPS: Final[Mapping[str, Step]] = MappingProxyType(
         "loops": Step(run=merge_iterations, dialects=("beta1",)),
         "fills": Step(run=leave_out_fills, dialects=("beta1",)),
         "sums": Step(run=merge_sums, dialects=("beta1",)),
+        "casts": Step(run=merge_casts, dialects=("beta1",)),
         "engines": Step(run=choose_engines, dialects=("beta1",), straight=False),
         "repeats": Step(run=merge_repeats, dialects=("beta1",)),
         "broadcasts": Step(run=spread_by_products, dialects=("beta1",)),

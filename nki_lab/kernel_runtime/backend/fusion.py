@@ -14,7 +14,7 @@ import numpy as np
 from nki_lab.isa.enums import reduce_cmd
 from nki_lab.isa.spec import Use
 from nki_lab.kernel_runtime.backend.listing import Listing
-from nki_lab.kernel_runtime.ir import Variant
+from nki_lab.kernel_runtime.ir import Variant, View
 
 _SUM: Final = "reduce_res"
 
@@ -27,15 +27,19 @@ def merge_sums(listing: Listing) -> None:
     first, row, out = listing.first, listing.access_row, listing.is_out
     buffer = listing.buffer_of_view[listing.view]
     writer = np.full(len(listing.buffers), -1, np.int64)
-    begin = np.full(len(listing.buffers), len(listing), np.int64)
     writer[buffer[out]] = row[out]
-    np.minimum.at(begin, buffer, row)
+    by_buffer = np.argsort(buffer, kind="stable")
+    bounds = np.searchsorted(buffer[by_buffer], np.arange(len(listing.buffers) + 1))
     writes = np.bincount(buffer[out], minlength=len(listing.buffers))
     found: dict[int, int] = {}
     for late in np.flatnonzero(sums).tolist():
         to, of = (listing.views[int(listing.view[first[late] + place])] for place in range(2))
         early = int(writer[of.buffer.id])
-        if writes[of.buffer.id] != 1 or not 0 <= early < late or early in found or begin[to.buffer.id] < late:
+        if writes[of.buffer.id] != 1 or not 0 <= early < late or early in found:
+            continue
+        others = by_buffer[bounds[to.buffer.id] : bounds[to.buffer.id + 1]]
+        others = others[(row[others] > early) & (row[others] < late)]
+        if not all(_are_apart(to, listing.views[number]) for number in listing.view[others].tolist()):
             continue
         variant = listing.variants[listing.variant[early]]
         wrote = listing.views[int(listing.view[first[early]])]
@@ -53,6 +57,12 @@ def merge_sums(listing: Listing) -> None:
     listing.view = np.insert(listing.view, list(views), list(views.values()))
     listing.count("sums merged into activations", len(found))
     listing.drop(gone)
+
+
+def _are_apart(column: View, other: View) -> bool:
+    """Return whether two views of a tile are different columns of it."""
+    same = column.type is other.type and column.type.free_size == 1 and column.type.dtype is column.buffer.dtype
+    return same and (column.offset - other.offset) % column.buffer.row_elements != 0
 
 
 def _is_sum(variant: Variant) -> bool:

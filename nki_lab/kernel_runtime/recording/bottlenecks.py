@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,9 +24,6 @@ SENTENCES: Final = {
     "line": "{line} costs most: {share}.",
 }
 """Sentences with places for parts."""
-
-_GAIN: Final = re.compile(r"would gain [\d,]+ ns of [\d,]+ \((\d+)%\)")
-"""The gain in the message of advice, as `rules.timed_facts` writes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +85,14 @@ def _sentence(name: str, **places: Part) -> Sentence:
 
 def _advice(recording: Recording) -> list[Sentence]:
     """Name the line and the gain of the advice that gains most."""
-    best, told = 0, None
-    for item in recording.summary.get("diagnostics", ()):
-        gain = _GAIN.search(item.get("message", ""))
-        if gain and item.get("line") and int(gain[1]) > best:
-            best, told = int(gain[1]), item
-    if told is None:
+    found = recording.summary.get("diagnostics")
+    told = [item for item in found if isinstance(item, Mapping)] if isinstance(found, (list, tuple)) else []
+    told = [item for item in told if isinstance(item.get("gain"), float) and item.get("line") and item.get("file")]
+    if not told:
         return []
-    line = Part(text=f"Line {told['line']}", file=told["file"], line=told["line"])
-    return [_sentence("advice", line=line, share=Part(share=best / 100), code=Part(text=told["code"]))]
+    best = max(told, key=lambda item: item["gain"])
+    line = Part(text=f"Line {best['line']}", file=best["file"], line=best["line"])
+    return [_sentence("advice", line=line, share=Part(share=best["gain"]), code=Part(text=best["code"]))]
 
 
 def _waiting(recording: Recording, times: Digest, kind: str) -> list[Sentence]:

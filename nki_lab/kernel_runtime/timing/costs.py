@@ -29,8 +29,8 @@ class VariantCost:
     last data of a first engine to that of the last one (`stagger`);
     whether it keeps the issue interval (`spaced`). Of an engine: `stationary` is the operand, counted from the op's
     first, that is loaded into the array before streaming (-1: none); `table` the activation tables needed; `ports` the
-    memories that a lock of the target guards against this engine, `banked` if that is a lock a PSUM bank. `blocks` are
-    the parts of the array that it uses, as bits (0: all), and `issue` is how long after it another may start on others.
+    memories that a lock of the target guards against this engine, but in the last part of the interval (`apart`),
+    `banked` if that is a lock a PSUM bank. `blocks` are the parts of the array that it uses, as bits (0: all), and `issue` is how long after it another may start on others.
 
     A transfer has `descriptors` of `descriptor_bytes` each, written as `mode` says.
     """
@@ -52,6 +52,7 @@ class VariantCost:
     table: str | None = None
     ports: tuple[str, ...] = ()
     banked: bool = False
+    apart: int = 0
     blocks: int = 0
     issue: int = 0
     mode: str = "none"
@@ -110,6 +111,7 @@ def cost_of(arch: Arch, variant: Variant) -> VariantCost:
     return VariantCost(
         interval=picoseconds(cost.interval / clock),
         latency=picoseconds(cost.latency / clock),
+        apart=picoseconds(cost.apart / clock),
         bytes=cost.bytes,
         work=work,
         confidence=confidence,

@@ -101,7 +101,9 @@ class Locks:
     """The locks of one core that more than one lane of this program wants.
 
     NeuronCore-v2 has one for SBUF (Vector, GpSimd) and one for PSUM (Vector, Scalar); later ones have one for each
-    PSUM bank (Vector, Scalar). An op holds its locks as long as it keeps its lane.
+    PSUM bank (Vector, Scalar). An op holds its locks while its engine streams.
+    inferred: in the fixed part of its interval it uses no memory. Autocomp's attention has activations and copies out of
+    PSUM that keep Vector and Scalar for longer than its published time, if they exclude each other from end to end.
     """
 
     def __init__(

@@ -303,7 +303,7 @@ class _Walk:
             heappush(self._heap, (later, _START, op, lane.index))
             return
         self._commit(lane, op, cost, time)
-        lane.locks.take(op, cost, lane.index, lane.free)
+        lane.locks.take(op, cost, lane.index, max(time, lane.free - cost.apart))
         self._pump(lane)
 
     def _commit(self, lane: _LaneState, op: int, cost: VariantCost, time: int) -> None:
