@@ -26,11 +26,11 @@ class VariantCost:
     Of a DMA: `engines` of its core that take part, as bits; the `hbm_bytes` that it reads and writes there; the engine
     that has its descriptors made (`generator`, empty for static ones), how long that engine is at it (`trigger`), when
     it can have the next made (`generation`), how long from its begin to the first data (`start_latency`), and from the
-    last data of a first engine to that of the last one (`stagger`);
-    whether it keeps the issue interval (`spaced`). Of an engine: `stationary` is the operand, counted from the op's
-    first, that is loaded into the array before streaming (-1: none); `table` the activation tables needed; `ports` the
-    memories that a lock of the target guards against this engine, but in the last part of the interval (`apart`),
-    `banked` if that is a lock a PSUM bank. `blocks` are the parts of the array that it uses, as bits (0: all), and `issue` is how long after it another may start on others.
+    last data of a first engine to that of the last one (`stagger`); whether it keeps the issue interval (`spaced`). Of
+    an engine: `stationary` is the operand, counted from the op's first, that is loaded into the array before streaming
+    (-1: none); `table` the activation tables needed; `ports` the memories that a lock of the target guards against this
+    engine, but in the last part of the interval (`apart`), `banked` if that is a lock a PSUM bank. `blocks` are the
+    parts of the array that it uses, as bits (0: all), and `issue` is how long after it another may start on others.
 
     A transfer has `descriptors` of `descriptor_bytes` each, written as `mode` says.
     """

@@ -102,8 +102,8 @@ class Locks:
 
     NeuronCore-v2 has one for SBUF (Vector, GpSimd) and one for PSUM (Vector, Scalar); later ones have one for each
     PSUM bank (Vector, Scalar). An op holds its locks while its engine streams.
-    inferred: in the fixed part of its interval it uses no memory. Autocomp's attention has activations and copies out of
-    PSUM that keep Vector and Scalar for longer than its published time, if they exclude each other from end to end.
+    inferred: in the fixed part of its interval it uses no memory. In Autocomp's attention, activations and copies out
+    of PSUM keep Vector and Scalar for longer than its published time, if they exclude each other from end to end.
     """
 
     def __init__(
