@@ -4,7 +4,9 @@
 
 A class is what runs have in common, by `interval.ATTRIBUTES`; its bounds are the 10 % and 90 % quantile of published
 over predicted times. A family weighs as much as the root of its number of rows, since rows of one kernel err together.
-A class with few rows, or rows of few families, has no entry: wider classes stand for it.
+A class with few rows, or rows of few families, has no entry: wider classes stand for it. As few families tell little
+of a new one, bounds are as much wider as those of one more draw of a normal distribution are when only so many are
+known (Student's t).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 from benchmarks.calibration.comparison import Row
@@ -21,19 +24,20 @@ from nki_lab.session import interval as given
 from nki_lab.session.interval import Case, Residuals, Table
 
 TABLE = Path(given.__file__).with_name("residuals.json")
-LEVELS: tuple[tuple[str, ...], ...] = (
+Levels = tuple[tuple[str, ...], ...]
+LEVELS: Levels = ((),)
+"""Which attributes classes fix, the narrowest classes first. One class of all runs does better on families left out
+than `CLASSES`, which have few families each; docs/accuracy.md compares them."""
+CLASSES: Levels = (
     ("dialect", "bound", "cores", "target", "compiler"),
     ("dialect", "cores", "target", "compiler"),
     ("dialect", "bound"),
     ("dialect",),
     (),
 )
-"""Which attributes classes fix, the narrowest classes first."""
+"""Classes by what the errors could depend on."""
 ROWS, FAMILIES = 10, 4
-"""A class has at least so many published times, of so many families; the one of all runs has any number.
-
-They were chosen with all rows at hand, among eight sets of levels and three pairs of numbers: of families left out,
-70 % were inside with three families in a class."""
+"""A class has at least so many published times, of so many families; the one of all runs has any number."""
 TARGET_ROWS = 5
 """A target with fewer published times counts as not measured."""
 FACT_ROWS = 5
@@ -48,12 +52,12 @@ def case(row: Row) -> Case:
     return Case(attributes=found["attributes"], unmodelled=tuple(found["unmodelled"]))
 
 
-def fit(rows: Sequence[Row], field: str = "predicted") -> Table:
+def fit(rows: Sequence[Row], field: str = "predicted", levels: Levels = LEVELS) -> Table:
     """Return the table of residuals of a field; ValueError without rows."""
     if not rows:
         raise ValueError("there are no times to fit residuals to")
     classes = []
-    for names in LEVELS:
+    for names in levels:
         for members in groups(rows, lambda row, names=names: json.dumps(_part(row, names))).values():
             families = len({row["family"] for row in members})
             if names and (len(members) < ROWS or families < FAMILIES):
@@ -72,11 +76,26 @@ def _part(row: Row, names: Iterable[str]) -> dict[str, str]:
 
 
 def bounds(rows: Sequence[Row], field: str) -> tuple[float, float]:
-    """Return the quantiles of published over predicted times that bound 80 % of the weight."""
+    """Return the quantiles of published over predicted times that bound 80 % of the weight, apart by `_reach`."""
     weights = _weights(rows)
     ordered = sorted((row["published"] / row[field], weight) for row, weight in zip(rows, weights, strict=True))
     low, high = (1 - COVERAGE) / 2, (1 + COVERAGE) / 2
-    return round(weighted(ordered, low), 4), round(weighted(ordered, high), 4)
+    found = [math.log(weighted(ordered, share)) for share in (low, high)]
+    middle, half = sum(found) / 2, (found[1] - found[0]) / 2 * _reach(len({row["family"] for row in rows}))
+    return round(math.exp(middle - half), 4), round(math.exp(middle + half), 4)
+
+
+def _reach(families: int) -> float:
+    """Return how much farther bounds for one more family are apart than quantiles of many.
+
+    That is the quantile of Student's t over that of the normal distribution (their series in the degrees of freedom),
+    with the error of the middle.
+    """
+    if families < 2:
+        return 1.0
+    z, freedom = NormalDist().inv_cdf((1 + COVERAGE) / 2), families - 1
+    t = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    return t / z * math.sqrt(1 + 1 / families)
 
 
 def _weights(rows: Sequence[Row]) -> list[float]:
@@ -120,18 +139,22 @@ def _spread(rows: Sequence[Row], field: str, share: float) -> float:
     return quantile(sorted(abs(math.log(row["published"] / row[field])) for row in rows), share)
 
 
-def left_out(rows: Sequence[Row], field: str = "predicted") -> list[tuple[float, float, float]]:
+def left_out(
+    rows: Sequence[Row], field: str = "predicted", levels: Levels = LEVELS
+) -> list[tuple[float, float, float]]:
     """Return (published, lower, upper) of each row, by residuals of the other families alone."""
-    return [bounds for part in left_out_by_family(rows, field).values() for bounds in part]
+    return [bounds for part in left_out_by_family(rows, field, levels).values() for bounds in part]
 
 
-def left_out_by_family(rows: Sequence[Row], field: str = "predicted") -> dict[str, list[tuple[float, float, float]]]:
+def left_out_by_family(
+    rows: Sequence[Row], field: str = "predicted", levels: Levels = LEVELS
+) -> dict[str, list[tuple[float, float, float]]]:
     """Return (published, lower, upper) of the rows of each family, by residuals of the others."""
     found = {}
     for family, members in groups(rows, lambda row: row["family"]).items():
         others = [row for row in rows if row["family"] != family]
         if others:
-            residuals = fit(others, field)
+            residuals = fit(others, field, levels)
             made = [(row, given.interval(case(row), residuals)) for row in members]
             found[family] = [(row["published"], row[field] * one.low, row[field] * one.high) for row, one in made]
     return found

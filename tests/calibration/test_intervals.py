@@ -26,9 +26,9 @@ def rows_of(families: int, each: int, **more: Any) -> list[dict[str, Any]]:
 
 
 def test_a_class_needs_rows_and_families() -> None:
-    enough = intervals.fit(rows_of(intervals.FAMILIES, intervals.ROWS))
-    assert [set(item.attributes) for item in enough.classes] == [set(names) for names in intervals.LEVELS]
-    few = intervals.fit(rows_of(intervals.FAMILIES - 1, 50))
+    enough = intervals.fit(rows_of(intervals.FAMILIES, intervals.ROWS), levels=intervals.CLASSES)
+    assert [set(item.attributes) for item in enough.classes] == [set(names) for names in intervals.CLASSES]
+    few = intervals.fit(rows_of(intervals.FAMILIES - 1, 50), levels=intervals.CLASSES)
     assert [item.attributes for item in few.classes] == [{}]
     assert few.classes[0].rows == 50 * (intervals.FAMILIES - 1)
     with pytest.raises(ValueError, match="no times"):
@@ -52,7 +52,16 @@ def test_a_weighted_quantile_is_one_of_the_range_and_grows(pairs: list[tuple[flo
 def test_a_large_family_does_not_rule_alone() -> None:
     many = [row(100.0, "large") for _ in range(100)] + [row(200.0, f"f{n}") for n in range(6)]
     low, high = intervals.bounds(many, "predicted")
-    assert (low, high) == (1.0, 2.0)
+    reach = intervals._reach(7)
+    assert (low, high) == pytest.approx((2 ** ((1 - reach) / 2), 2 ** ((1 + reach) / 2)), rel=1e-3)
+
+
+def test_few_families_reach_farther() -> None:
+    found = [intervals._reach(families) for families in (2, 4, 10, 1000)]
+    assert found == sorted(found, reverse=True)
+    assert found[1] == pytest.approx(1.638 / 1.2816 * 1.25**0.5, rel=0.02)  # Student's t of three degrees of freedom
+    assert found[-1] == pytest.approx(1, abs=0.01)
+    assert intervals._reach(1) == 1
 
 
 def test_bounds_of_a_family_do_not_know_it() -> None:
