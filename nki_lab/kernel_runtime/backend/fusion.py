@@ -7,16 +7,11 @@ ceilings near which they come with it only.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
-from nki_lab.isa.enums import reduce_cmd
-from nki_lab.isa.spec import Use
+from nki_lab.isa.spec import Fold, Use
 from nki_lab.kernel_runtime.backend.listing import Listing
 from nki_lab.kernel_runtime.ir import Variant, View
-
-_SUM: Final = "reduce_res"
 
 
 def merge_sums(listing: Listing) -> None:
@@ -50,9 +45,11 @@ def merge_sums(listing: Listing) -> None:
     views = {}
     for early, late in found.items():
         view = int(listing.view[first[late]])
-        number = _summing(listing, int(listing.variant[early]), int(listing.variant[late]))
+        fold = listing.variants[listing.variant[early]].instruction.folds
+        assert fold is not None  # _can_sum
+        number = _summing(listing, int(listing.variant[early]), int(listing.variant[late]), fold)
         listing.variant[early] = number
-        views[int(first[early]) + listing.variants[number].names.index(_SUM)] = view
+        views[int(first[early]) + listing.variants[number].names.index(fold.result)] = view
         listing.stand_in[int(listing.source[late])] = int(listing.source[early])
     listing.view = np.insert(listing.view, list(views), list(views.values()))
     listing.count("sums merged into activations", len(found))
@@ -80,19 +77,25 @@ def _is_sum(variant: Variant) -> bool:
 
 def _can_sum(variant: Variant) -> bool:
     """Whether a variant can write a sum beside its result, and does not."""
-    use = variant.use
-    return use.attrs.get("reduce_cmd") is reduce_cmd.idle and _SUM in use.types and use.types[_SUM] is None
+    use, fold = variant.use, variant.instruction.folds
+    if fold is None or fold.result not in use.types or use.types[fold.result] is not None:
+        return False
+    return all(use.attrs.get(name) is variant.instruction.operands[name].default for name in fold.given)
 
 
-def _summing(listing: Listing, number: int, adding: int) -> int:
+def _summing(listing: Listing, number: int, adding: int, fold: Fold) -> int:
     """Return the variant that writes a sum as well, as another one would."""
     old, late = listing.variants[number].use, listing.variants[adding]
     kind = late.use.types[late.names[0]]
     for known in listing.variants[-64:]:
         use = known.use
-        if use.instruction is old.instruction and use.types == {**old.types, _SUM: kind} and use.dims is old.dims:
+        if (
+            use.instruction is old.instruction
+            and use.types == {**old.types, fold.result: kind}
+            and use.dims is old.dims
+        ):
             return known.id
-    attrs = {**old.attrs, "reduce_cmd": reduce_cmd.reset_reduce, "reduce_op": late.use.attrs["op"]}
-    use = Use(old.instruction, old.arch, {**old.types, _SUM: kind}, attrs, old.dims, old.engine)
+    attrs = {**old.attrs, **fold.given, fold.operator: late.use.attrs["op"]}
+    use = Use(old.instruction, old.arch, {**old.types, fold.result: kind}, attrs, old.dims, old.engine)
     listing.variants.append(Variant(len(listing.variants), use))
     return len(listing.variants) - 1
