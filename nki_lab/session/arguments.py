@@ -18,7 +18,18 @@ from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.language.objects import NKIObject
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
-from nki_lab.session.arrays import Array, Kind, accepted_dtype, host_array, kind_of, native, refused
+from nki_lab.session.arrays import (
+    Array,
+    Kind,
+    accepted_dtype,
+    host_array,
+    is_shaped,
+    kind_of,
+    native,
+    refused,
+    scalar,
+    shape_and_dtype,
+)
 
 Arguments = tuple[object, ...]
 Keywords = Mapping[str, object]
@@ -89,11 +100,12 @@ class Intake:
     """Turns arguments into what the kernel sees, and remembers which array became which input.
 
     The same array passed twice is one tensor, which the program calls shared. Containers are copied where an array
-    sits in them, so that the caller's keep their arrays.
+    sits in them, so that the caller's keep their arrays. Without `values` an array is only its shape and dtype.
     """
 
-    def __init__(self, builder: Builder, *, shared: bool, dialect: str) -> None:
+    def __init__(self, builder: Builder, *, shared: bool, dialect: str, values: bool = True) -> None:
         self.builder = builder
+        self.values = values
         self.space = MemoryRegion.shared_hbm if shared else MemoryRegion.private_hbm
         self.lists_allowed = dialect == "beta1"
         self.inputs: list[Input] = []
@@ -127,6 +139,8 @@ class Intake:
             raise refused(name, "a tensor of another kernel", "return it from that kernel, and pass the array you get")
         if isinstance(value, (tuple, list, dict, NKIObject)) or dataclasses.is_dataclass(value):
             return self._container(name, value)
+        if not self.values and is_shaped(value):
+            return self._array(name, value, None)
         if callable(value) or (type(value).__module__ == "torch" and type(value).__name__ in ("dtype", "Size")):
             return value
         if isinstance(value, (set, frozenset)):
@@ -141,16 +155,17 @@ class Intake:
             remedy = "derive the class from nl.NKIObject, or make it a dataclass"
         raise refused(name, f"a {type(value).__name__}", remedy)
 
-    def _array(self, name: str, value: Any, kind: Kind) -> object:
+    def _array(self, name: str, value: Any, kind: Kind | None) -> object:
         known = self._known.get(id(value))
         if known is not None:
             self.builder.program.shared_inputs.add(known._buffer.id)
             return known
-        if value.ndim == 0:
-            scalar = value.item()
-            if not isinstance(scalar, (bool, int, float)):
-                raise refused(name, f"a {type(scalar).__name__}", "pass a number")
-            return scalar
+        if not value.shape:
+            return scalar(value, kind, name)
+        if kind is None or not self.values:
+            shape, dtype = shape_and_dtype(value, kind, name)
+            arriving = accepted_dtype(dtype, self.builder.arch.generation)
+            return self._enter(name, shape, arriving, None, value, kind or "numpy")
         array, dtype = host_array(value, kind, name)
         arriving = accepted_dtype(dtype, self.builder.arch.generation)
         return self._enter(name, array.shape, arriving, native(array, arriving), value, kind)
