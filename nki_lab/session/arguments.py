@@ -137,7 +137,7 @@ class Intake:
             return value
         if isinstance(value, NkiTensor):
             raise refused(name, "a tensor of another kernel", "return it from that kernel, and pass the array you get")
-        if isinstance(value, (tuple, list, dict, NKIObject)) or dataclasses.is_dataclass(value):
+        if is_container(value):
             return self._container(name, value)
         if not self.values and is_shaped(value):
             return self._array(name, value, None)
@@ -184,30 +184,40 @@ class Intake:
             raise refused(name, f"a {type(value).__name__} that contains itself", "pass nested tuples")
         self._open.append(id(value))
         try:
-            if isinstance(value, (tuple, list)):
-                return self._sequence(name, value)
-            if isinstance(value, dict):
-                taken = {key: self._take(f"{name}[{key!r}]", item) for key, item in value.items()}
-                return taken if any(taken[key] is not value[key] for key in value) else value
-            return self._record(name, value)
+            return with_items(name, value, self._take)
         finally:
             self._open.pop()
 
-    def _sequence(self, name: str, value: Any) -> object:
-        taken = [self._take(f"{name}[{i}]", item) for i, item in enumerate(value)]
+
+def is_container(value: object) -> bool:
+    """Whether an argument may hold arrays: a tuple, list, dict, NKIObject or dataclass."""
+    return isinstance(value, (tuple, list, dict, NKIObject)) or (
+        dataclasses.is_dataclass(value) and not isinstance(value, type)
+    )
+
+
+def with_items(name: str, value: Any, take: Callable[[str, object], object]) -> object:
+    """Return a container with what `take` gives for the name and value of each of its items; itself if none changes."""
+    if isinstance(value, (tuple, list)):
+        taken = [take(f"{name}[{i}]", item) for i, item in enumerate(value)]
         if all(new is old for new, old in zip(taken, value, strict=True)):
             return value
         return type(value)(*taken) if hasattr(value, "_fields") else type(value)(taken)
+    if isinstance(value, dict):
+        found = {key: take(f"{name}[{key!r}]", item) for key, item in value.items()}
+        return found if any(found[key] is not value[key] for key in value) else value
+    return _with_fields(name, value, take)
 
-    def _record(self, name: str, value: object) -> object:
-        """A dataclass or NKIObject: a shallow copy with tensors for arrays; `__post_init__` is not run again."""
-        fields = {field: getattr(value, field, None) for field in _fields(value)}
-        taken = {field: self._take(f"{name}.{field}", item) for field, item in fields.items()}
-        changes = {field: item for field, item in taken.items() if item is not fields[field]}
-        record = copy.copy(value) if changes else value
-        for field, item in changes.items():
-            object.__setattr__(record, field, item)
-        return record
+
+def _with_fields(name: str, value: object, take: Callable[[str, object], object]) -> object:
+    """A dataclass or NKIObject: a shallow copy with tensors for arrays; `__post_init__` is not run again."""
+    fields = {field: getattr(value, field, None) for field in _fields(value)}
+    taken = {field: take(f"{name}.{field}", item) for field, item in fields.items()}
+    changes = {field: item for field, item in taken.items() if item is not fields[field]}
+    record = copy.copy(value) if changes else value
+    for field, item in changes.items():
+        object.__setattr__(record, field, item)
+    return record
 
 
 def _fields(value: Any) -> Iterable[str]:

@@ -194,8 +194,13 @@ def give_back(array: Array, kind: Kind) -> Any:
     if kind == "jax":
         import jax.numpy as jnp
 
-        return jnp.asarray(array)
+        return jnp.asarray(array.view(nameable(array.dtype)))
     return array
+
+
+def nameable(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of the same bits that frameworks have a name for: packed elements are unsigned integers."""
+    return dtype[0] if dtype.fields else dtype
 
 
 def _to_torch(array: Array) -> Any:
@@ -204,8 +209,7 @@ def _to_torch(array: Array) -> Any:
     array = np.ascontiguousarray(array)
     if array.dtype == ml_dtypes.float8_e4m3:  # torch has the open format only; every finite value is in it
         array = array.astype(ml_dtypes.float8_e4m3fn)
-    if array.dtype.fields:  # packed: four values in one integer
-        array = array.view(np.dtype(f"u{array.dtype.itemsize}"))
+    array = array.view(nameable(array.dtype))
     label = array.dtype.name
     if label in _TORCH_VIEWS and (label not in ("uint16", "uint32") or hasattr(torch, label)):
         through, _ = _TORCH_VIEWS[label]
