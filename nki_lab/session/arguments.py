@@ -202,7 +202,8 @@ def with_items(name: str, value: Any, take: Callable[[str, object], object]) -> 
         taken = [take(f"{name}[{i}]", item) for i, item in enumerate(value)]
         if all(new is old for new, old in zip(taken, value, strict=True)):
             return value
-        return type(value)(*taken) if hasattr(value, "_fields") else type(value)(taken)
+        kind: Any = type(value)
+        return kind(*taken) if hasattr(value, "_fields") else kind(taken)
     if isinstance(value, dict):
         found = {key: take(f"{name}[{key!r}]", item) for key, item in value.items()}
         return found if any(found[key] is not value[key] for key in value) else value
