@@ -14,6 +14,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, coded_error
 from nki_lab.dialects import launches
 from nki_lab.dialects.environment import default_options, resolve_target
 from nki_lab.dialects.kernel import Kernel, as_kernel
+from nki_lab.extras import extra
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.collectives.rank_group import Rank, RankGroup, local
 from nki_lab.kernel_runtime.ir import Program
@@ -216,8 +217,11 @@ def open(path: str | os.PathLike[str]) -> SavedRun:  # noqa: A001 - the contract
     """The run that was saved into a folder: the same reports and exports as of the run itself.
 
     A folder with the tables of a Neuron Explorer profile opens the same way. NKI018 where there is no such folder,
-    NKI019 where it holds neither or is damaged, NKI020 where a later version wrote it.
+    NKI019 where it holds neither or is damaged, NKI020 where a later version wrote it, NKI022 without pyarrow.
     """
+    with extra("save", "opening a saved run needs", operand="open"):
+        import pyarrow.parquet  # noqa: F401
+
     from nki_lab.kernel_runtime.recording.folder import MANIFEST, pins
 
     folder = Path(path)

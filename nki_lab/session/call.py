@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, error_of
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.beta1 import Beta1Builder
 from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
@@ -27,6 +27,7 @@ from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.path import Path, TripCounts, check_trip_counts, known_path
 from nki_lab.kernel_runtime.tensor import NkiTensor, whole
 from nki_lab.kernel_runtime.tracer import innermost_site, trace
+from nki_lab.own_faults import own_fault
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.session import arrays, programs
 from nki_lab.session.arguments import Arguments, Input, Intake, Keywords, bound
@@ -369,11 +370,9 @@ class Call:
         return coded_error(INTERRUPTED, message, help="results of an interrupted run are not complete")
 
     def _our_fault(self, error: Exception) -> NkiError:
-        item = diagnose(
-            "NKI901",
+        item = own_fault(
             f"nki_lab failed with {type(error).__name__}: {error}",
             limit="a kernel runs, or a diagnostic says why it does not",
-            help="please report the kernel together with this message",
         )
         site = innermost_site(error.__traceback__)
         if site is None and self.executor is not None and len(self.program):
