@@ -117,6 +117,16 @@ class Kernel:
             return session.not_executed(launch, error)
         return session.execute(launch, args, kwargs, on_error=on_error, timed=timed)
 
+    def results_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> session.Results:
+        """Return what this call would return and change, from shapes and dtypes; see `session.results_of`."""
+        launch = self.prepared()
+        try:
+            self._check_launch(launch.arch, args, kwargs)
+        except NkiError as error:
+            _place(error)
+            raise
+        return session.results_of(launch, args, kwargs)
+
     def prepared(self, target: str | Arch | None = None, options: Options | None = None) -> session.Launch:
         """The kernel as a session launches it; without `options` those of its dialect."""
         chosen = options or default_options(self.dialect)
