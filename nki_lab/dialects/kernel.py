@@ -68,15 +68,21 @@ class Kernel:
 
     def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run on the simulator; gives the results. An observer gets errors and warnings, else they are printed."""
+        return self.launched(args, kwargs).outputs
+
+    def launched(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, timed: bool = False) -> session.Execution:
+        """Run on the simulator as `launch` does; gives everything that the run leaves, with times where asked for."""
         observer = launches.current_observer()
         if observer is not None:
             return self._observed(observer, args, kwargs)
-        execution = self.execute(args, kwargs)
+        execution = self.execute(args, kwargs, timed=timed)
         announce(item for item in execution.diagnostics if item.code not in self.quiet)
-        return execution.outputs
+        return execution
 
-    def _observed(self, observer: launches.LaunchObserver, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Run under an observer; gives None where the call had shapes for arguments, and computed nothing."""
+    def _observed(
+        self, observer: launches.LaunchObserver, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> session.Execution:
+        """Run under an observer; a call that had shapes for arguments computes nothing."""
         given, named, valued = launches.filled(observer.inputs, args, kwargs)
         if not valued:
             launch = self.prepared()
@@ -88,7 +94,7 @@ class Kernel:
         observer.launched(self.__name__, replace(execution, diagnostics=loud), (*given, *named.values()))
         if execution.error is not None:
             raise KeyboardInterrupt if execution.interrupted else execution.error
-        return execution.outputs
+        return execution
 
     def inline(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The call as a part of the kernel that makes it."""
