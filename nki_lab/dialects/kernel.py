@@ -15,6 +15,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, erro
 from nki_lab.dialects import launches
 from nki_lab.dialects.annotation import check_shapes
 from nki_lab.dialects.environment import default_options, records_calls, resolve_target
+from nki_lab.frameworks import jax_calls
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue import launching
@@ -66,30 +67,47 @@ class Kernel:
         """Run on the simulator, or, inside a kernel, as a part of it."""
         return self.inline(args, kwargs) if local.builder is not None else self.launch(args, kwargs)
 
-    def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Run on the simulator; gives the results. An observer gets errors and warnings, else they are printed."""
-        return self.launched(args, kwargs).outputs
+    def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], prepared: session.Launch | None = None) -> Any:
+        """Run on the simulator; gives the results. An observer gets errors and warnings, else they are printed.
 
-    def launched(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, timed: bool = False) -> session.Execution:
+        A call that JAX traces becomes a part of the traced function. `prepared` is the launch of a call that was
+        prepared earlier, with the target and the options of then.
+        """
+        if jax_calls.is_traced(args, kwargs):
+            return jax_calls.call(self, args, kwargs)
+        return self.launched(args, kwargs, prepared=prepared).outputs
+
+    def launched(
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        timed: bool = False,
+        prepared: session.Launch | None = None,
+    ) -> session.Execution:
         """Run on the simulator as `launch` does; gives everything that the run leaves, with times where asked for."""
+        launch = prepared or self.prepared()
         observer = launches.current_observer()
         if observer is not None:
-            return self._observed(observer, args, kwargs)
-        execution = self.execute(args, kwargs, timed=timed)
+            return self._observed(observer, launch, args, kwargs)
+        execution = self._executed(launch, args, kwargs, timed=timed)
         announce(item for item in execution.diagnostics if item.code not in self.quiet)
         return execution
 
     def _observed(
-        self, observer: launches.LaunchObserver, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self,
+        observer: launches.LaunchObserver,
+        launch: session.Launch,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
     ) -> session.Execution:
         """Run under an observer; a call that had shapes for arguments computes nothing."""
         given, named, valued = launches.filled(observer.inputs, args, kwargs)
         if not valued:
-            launch = self.prepared()
             self.check_grid(launch.arch)
             execution = session.profile(launch, given, named)
         else:
-            execution = self.execute(given, named, on_error="report", timed=True)
+            execution = self._executed(launch, given, named, on_error="report", timed=True)
         loud = tuple(item for item in execution.diagnostics if item.code not in self.quiet)
         observer.launched(self.__name__, replace(execution, diagnostics=loud), (*given, *named.values()))
         if execution.error is not None:
@@ -113,7 +131,17 @@ class Kernel:
         timed: bool = False,
     ) -> session.Execution:
         """The call with everything that it leaves; see `session.execute`."""
-        launch = self.prepared(target, options)
+        return self._executed(self.prepared(target, options), args, kwargs, on_error=on_error, timed=timed)
+
+    def _executed(
+        self,
+        launch: session.Launch,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        on_error: session.OnError = "raise",
+        timed: bool = False,
+    ) -> session.Execution:
         try:
             self._check_launch(launch.arch, args, kwargs)
         except NkiError as error:

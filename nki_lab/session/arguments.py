@@ -199,7 +199,7 @@ def is_container(value: object) -> bool:
 def with_items(name: str, value: Any, take: Callable[[str, object], object]) -> object:
     """Return a container with what `take` gives for the name and value of each of its items; itself if none changes."""
     if isinstance(value, (tuple, list)):
-        taken = [take(f"{name}[{i}]", item) for i, item in enumerate(value)]
+        taken: list[Any] = [take(f"{name}[{i}]", item) for i, item in enumerate(value)]
         if all(new is old for new, old in zip(taken, value, strict=True)):
             return value
         kind: Any = type(value)

@@ -37,8 +37,8 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("session", "query", "wire"),),
     (("widgets", "export", "lsp"),),
     (
-        ("testing", "frameworks"),
-        ("dialects",),
+        ("frameworks",),
+        ("testing", "dialects"),
         ("result",),
         ("demo",),
         ("cli", "magic", "pytest_plugin"),
