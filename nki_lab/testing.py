@@ -59,6 +59,10 @@ def assert_close(
         raise AssertionError(_message(found, kind))
 
 
+class KernelWarning(UserWarning):
+    """A finding of severity warning in a kernel that a test called, as `pytest --nki-check` reports it."""
+
+
 class Comparison(NamedTuple):
     """The element of an array that is furthest from its reference, by what is allowed.
 
@@ -231,4 +235,4 @@ def _message(found: _Distances, kind: DType) -> str:
     return "\n".join(lines)
 
 
-__all__ = ["GROWTH", "Comparison", "assert_close", "compare", "quantize_mx", "tolerance", "ulp"]
+__all__ = ["GROWTH", "Comparison", "KernelWarning", "assert_close", "compare", "quantize_mx", "tolerance", "ulp"]

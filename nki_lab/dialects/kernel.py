@@ -83,7 +83,7 @@ class Kernel:
             self.check_grid(launch.arch)
             execution = session.profile(launch, given, named)
         else:
-            execution = self.execute(given, named, on_error="report", timed=True)
+            execution = self.execute(given, named, on_error="report", timed=observer.timed)
         loud = tuple(item for item in execution.diagnostics if item.code not in self.quiet)
         observer.launched(self.__name__, replace(execution, diagnostics=loud), (*given, *named.values()))
         if execution.error is not None:

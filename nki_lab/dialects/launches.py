@@ -14,10 +14,11 @@ class LaunchObserver(Protocol):
     """An observer of the calls of kernels.
 
     `inputs` makes the values of an argument of which only the shape is given; without it such a call is timed and
-    computes nothing.
+    computes nothing. `timed` says whether plain calls with values are timed too.
     """
 
     inputs: Callable[[TensorSpec], Any] | None
+    timed: bool
 
     def add(self, run: Any) -> None:
         """Take the Run that `nki_lab.run` or `nki_lab.profile` is about to give."""
@@ -31,12 +32,22 @@ _observers: list[LaunchObserver] = []
 
 @contextmanager
 def observed_by(observer: LaunchObserver) -> Iterator[None]:
-    """While this lasts, in all threads, calls of kernels are timed and reported to `observer`, and print nothing."""
-    _observers.append(observer)
+    """While this lasts, in all threads, calls of kernels are reported to `observer`, and print nothing."""
+    begin_observation(observer)
     try:
         yield
     finally:
-        _observers.remove(observer)
+        end_observation(observer)
+
+
+def begin_observation(observer: LaunchObserver) -> None:
+    """Report calls of kernels to `observer` from now on."""
+    _observers.append(observer)
+
+
+def end_observation(observer: LaunchObserver) -> None:
+    """Report no further calls to `observer`."""
+    _observers.remove(observer)
 
 
 def current_observer() -> LaunchObserver | None:
