@@ -12,6 +12,7 @@ from nki_lab.dialects import annotation
 from nki_lab.dialects.annotation import TensorAnnotation, check_shapes
 from nki_lab.dialects.kernel import Kernel, announce, as_kernel
 from nki_lab.dialects.modules import Description, DialectModule, make_modules
+from nki_lab.dialects.tracebacks import user_frames
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime import beta1
 from nki_lab.kernel_runtime.issue.arguments import spec
@@ -97,15 +98,16 @@ def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
     """Run a kernel, or one launch of it such as `kernel[4]`, on NumPy arrays; those that it stores to change.
 
     A run-time index outside of its tensor raises IndexError itself and no class derived from it, since tests of Beta 1
-    kernels compare the type; the NkiError is its cause.
+    kernels compare the type; the NkiError is its context.
     """
     runnable = kernel if isinstance(kernel, Beta1Kernel) else jit(kernel)
     try:
-        return runnable.launch(args, kwargs)
+        with user_frames:
+            return runnable.launch(args, kwargs)
     except NkiError as error:
         if error.diagnostics[0].code != "NKI310":
             raise
-        raise IndexError(str(error)) from error
+        raise IndexError(str(error)).with_traceback(error.__traceback__) from None
 
 
 @cache

@@ -26,6 +26,7 @@ from nki_lab.source_files import read_source
 
 TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 PRECISE_VARIABLE: Final = "NKI_PRECISE_FP"
+TRACEBACK_VARIABLE: Final = "NKI_LAB_TRACEBACK"
 NOTEBOOK_VARIABLE: Final = "NKI_LAB_NOTEBOOK_BYTES"
 NOTEBOOK_BYTES: Final = 5 * 2**20
 """Bytes that one run may add to a saved notebook unless the environment says otherwise."""
@@ -138,6 +139,11 @@ def records_calls(function: object) -> bool:
         return True
     code = getattr(function, "__code__", None) or code_of(function)
     return code is not None and project_of(code.co_filename).records
+
+
+def shows_own_frames() -> bool:
+    """Return whether tracebacks show the frames of this package: NKI_LAB_TRACEBACK=full."""
+    return os.environ.get(TRACEBACK_VARIABLE, "").strip().casefold() == "full"
 
 
 def notebook_bytes() -> int:

@@ -108,6 +108,28 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
         choices.origin = ""
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, Any, Any]:
+    """Have errors of fixtures end at the user's lines."""
+    return (yield from _stripped())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, Any, Any]:
+    """Have errors of tests end at the user's lines, also those that no kernel encloses."""
+    return (yield from _stripped())
+
+
+def _stripped() -> Generator[None, Any, Any]:
+    try:
+        return (yield)
+    except Exception as error:
+        module = sys.modules.get("nki_lab.dialects.tracebacks")
+        if module is not None:
+            module.strip(error)
+        raise
+
+
 def pytest_sessionfinish() -> None:
     """Write what waits."""
     if (recorder := _recorder()) is not None:

@@ -110,7 +110,7 @@ class KernelCalls(LaunchObserver):
         while cause is not None:
             if self._failed is not None and cause is self._failed.error:
                 return self._failed
-            cause = cause.__cause__
+            cause = cause.__cause__ or cause.__context__
         return self._last
 
     def _written(self, run: Run, name: str, folder: Path) -> str:

@@ -312,4 +312,5 @@ def test_a_run_time_index_outside_is_an_index_error_itself_as_tests_compare_it()
     with pytest.raises(IndexError, match=r"NKI310 .*run-time index 64 \(row 0\)") as caught:
         nki.simulate_kernel(gathered_transpose, np.zeros((64, 1, 16), np.float16), rows)
     assert caught.type is IndexError
-    assert isinstance(caught.value.__cause__, NkiError)
+    assert isinstance(caught.value.__context__, NkiError)
+    assert caught.value.__suppress_context__
