@@ -72,15 +72,21 @@ class Kernel:
 
     def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run on the simulator; gives the results. An observer gets errors and warnings, else they are printed."""
+        return self.launched(args, kwargs).outputs
+
+    def launched(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, timed: bool = False) -> session.Execution:
+        """Run on the simulator as `launch` does; gives everything that the run leaves, with times where asked for."""
         observer = launches.current_observer()
         if observer is not None:
             return self._observed(observer, args, kwargs)
-        execution = self.execute(args, kwargs)
+        execution = self.execute(args, kwargs, timed=timed)
         announce(item for item in execution.diagnostics if item.code not in self.quiet)
-        return execution.outputs
+        return execution
 
-    def _observed(self, observer: launches.LaunchObserver, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Run under an observer; gives None where the call had shapes for arguments, and computed nothing."""
+    def _observed(
+        self, observer: launches.LaunchObserver, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> session.Execution:
+        """Run under an observer; a call that had shapes for arguments computes nothing."""
         given, named, valued = launches.filled(observer.inputs, args, kwargs)
         if not valued:
             launch = self.prepared()
@@ -92,7 +98,7 @@ class Kernel:
         observer.launched(self.__name__, replace(execution, diagnostics=loud), (*given, *named.values()))
         if execution.error is not None:
             raise KeyboardInterrupt if execution.interrupted else execution.error
-        return execution.outputs
+        return execution
 
     def inline(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The call as a part of the kernel that makes it."""
@@ -120,6 +126,16 @@ class Kernel:
                 raise
             return session.not_executed(launch, error)
         return session.execute(launch, args, kwargs, on_error=on_error, timed=timed)
+
+    def results_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> session.Results:
+        """Return what this call would return and change, from shapes and dtypes; see `session.results_of`."""
+        launch = self.prepared()
+        try:
+            self._check_launch(launch.arch, args, kwargs)
+        except NkiError as error:
+            _place(error)
+            raise
+        return session.results_of(launch, args, kwargs)
 
     def prepared(self, target: str | Arch | None = None, options: Options | None = None) -> session.Launch:
         """The kernel as a session launches it; without `options` those of its dialect."""

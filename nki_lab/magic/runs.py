@@ -22,7 +22,7 @@ _FINDINGS: Final = 200
 class Runs:
     """The collector of a cell's runs."""
 
-    timed = True
+    timed = interactive = True
 
     def __init__(self, inputs: Callable[[TensorSpec], object] | None = None) -> None:
         self.inputs = inputs

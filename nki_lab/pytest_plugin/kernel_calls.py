@@ -30,6 +30,7 @@ class KernelCalls(LaunchObserver):
     """
 
     inputs = None
+    interactive = False
 
     def __init__(self, config: pytest.Config, *, checked: bool) -> None:
         self.checked = checked

@@ -60,7 +60,8 @@ def refuse_unchangeable(program: Program, written: list[Input]) -> None:
     """Refuse a kernel that changes an argument which cannot be changed, and does not return it."""
     returned = {tensor._buffer.id for tensor in program.outputs}
     for item in written:
-        frozen = item.kind == "jax" or (item.kind == "numpy" and not item.original.flags.writeable)
+        flags = getattr(item.original, "flags", None)  # of a NumPy array
+        frozen = item.kind == "jax" or (flags is not None and not flags.writeable)
         if frozen and item.tensor._buffer.id not in returned:
             what = "a jax array" if item.kind == "jax" else "a read-only array"
             raise arrays.refused(
@@ -142,9 +143,12 @@ class Call:
             self.path = executor.path
             self.time()
 
-    def specialise(self, args: Arguments, kwargs: Keywords, *, values: bool) -> None:
+    def specialise(self, args: Arguments, kwargs: Keywords, *, values: bool, reuse: bool | None = None) -> None:
+        """Make the program; with `reuse`, as runs do, take that of an earlier call, and keep it for later ones."""
+        reuse = values if reuse is None else reuse
         start = time.perf_counter()
-        intake = Intake(self.builder, shared=math.prod(self.launch.grid) > 1, dialect=self.launch.dialect)
+        shared = math.prod(self.launch.grid) > 1
+        intake = Intake(self.builder, shared=shared, dialect=self.launch.dialect, values=values)
         try:
             call = bound(self.launch.function, args, kwargs)
             for name, value in call.arguments.items():
@@ -160,8 +164,10 @@ class Call:
             self.argument_values = copied_arguments(self.inputs, self.launch.options.replay_bytes)
         middle = time.perf_counter()
         is_new = self.record is not None and self.record.begin(call.arguments, self.builder)
-        if not (values and self._recall(call.arguments, again=is_new)):
+        if not (reuse and self._recall(call.arguments, again=is_new)):
             self._trace(call.args, call.kwargs, values=values)
+            if reuse and not self.program.observed and not self.builder.guessed:
+                programs.keep(self._key, self.program, self.structure, self.builder.notes)
         self._is_traced = True
         self.seconds["specialize"] += time.perf_counter() - middle - (self.seconds["numeric"] - before)
 
@@ -290,8 +296,6 @@ class Call:
         self.program.user_edges += edges
         for item in missing:
             builder.note(item, builder.site_of(definition_of(self.launch.function)))
-        if values and not self.program.observed:
-            programs.keep(self._key, self.program, self.structure, builder.notes)
 
     def _observe(self, tensor: NkiTensor) -> arrays.Array:
         """Return the values that something in the kernel looks at: everything issued so far is executed first."""

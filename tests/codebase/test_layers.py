@@ -36,7 +36,14 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("rules", "call_records"),),
     (("session", "query", "wire"),),
     (("widgets", "export", "lsp"),),
-    (("testing", "dialects"), ("result",), ("demo",), ("cli", "magic", "pytest_plugin"), ("__init__", "__main__")),
+    (
+        ("testing", "frameworks"),
+        ("dialects",),
+        ("result",),
+        ("demo",),
+        ("cli", "magic", "pytest_plugin"),
+        ("__init__", "__main__"),
+    ),
 )
 PLACE = {
     part: (layer, group) for layer, row in enumerate(LAYERS) for group, packages in enumerate(row) for part in packages

@@ -46,7 +46,7 @@ class Launched(NamedTuple):
 
 
 class Kept:
-    timed = True
+    timed = interactive = True
 
     def __init__(self, inputs: Callable[..., Any] | None = None) -> None:
         self.inputs = inputs

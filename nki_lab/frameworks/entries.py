@@ -1,0 +1,20 @@
+"""The names of the dialects that shims hand on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple
+
+
+class Entries(NamedTuple):
+    """The entry points of the dialects, for shims.
+
+    `jit` and `beta1_jit` are the decorators of both dialects, `as_kernel` makes a kernel of what a caller names as one
+    (a kernel itself, or a function in either dialect, told apart by the modules that it names), `nki` is the module.
+    """
+
+    jit: Callable[..., Any]
+    beta1_jit: Callable[..., Any]
+    as_kernel: Callable[[Callable[..., Any]], Any]
+    nki: ModuleType
