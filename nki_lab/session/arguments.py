@@ -221,6 +221,20 @@ def _with_fields(name: str, value: object, take: Callable[[str, object], object]
     return record
 
 
+def used_as_tensor(error: NkiError, arguments: Keywords) -> NkiError | None:
+    """Return the error of a list or tuple that the kernel used like a tensor, which it is by what it raised."""
+    cause = error.__cause__
+    if not isinstance(cause, AttributeError) or cause.name not in dir(NkiTensor):
+        return None
+    for name, value in arguments.items():
+        if value is cause.obj and isinstance(value, (list, tuple)):
+            limit = f"the kernel takes {name}.{cause.name}, which tensors have"
+            return refused(
+                name, f"a {type(value).__name__}", f"pass an array: np.array({name}, np.float32)", limit=limit
+            )
+    return None
+
+
 def _fields(value: Any) -> Iterable[str]:
     names = [item.name for item in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
     return dict.fromkeys([*names, *getattr(value, "__dict__", ())])
