@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -45,7 +46,7 @@ def _executed(text: str, found: list[Block], place: str, folder: Path, out: Path
         for done in execute(block, folder):
             if done.status != int(block.options.get("exit", 0)):
                 raise BlockError(f"{place}: line {block.line} ended with {done.status}\n{done.output}{done.errors}")
-            printed.append(done.output)
+            printed.append(done.output.replace(f"{folder}{os.sep}", ""))
         parts += [text[end : block.span[1]], *_shown(block, "".join(printed), place, folder, out)]
         end = block.span[1]
     return "".join([*parts, text[end:]])
