@@ -29,7 +29,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name; that of the process where not given)."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
         status = command(arguments)
@@ -70,7 +70,7 @@ _KERNEL: Final[dict[str, Settings]] = {
 """The options of a command that takes a kernel with its arguments."""
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     from nki_lab.lsp import start as lsp
 
     parser = argparse.ArgumentParser(prog="nki-lab", description="NKI kernels on any computer.", allow_abbrev=False)
