@@ -64,24 +64,36 @@ class Kernel:
     # -- calls -------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the simulator, or, inside a kernel, as a part of it."""
-        return self.inline(args, kwargs) if local.builder is not None else self.launch(args, kwargs)
+        """Run on the simulator, or as a part of what makes the call: a kernel, or a function that JAX traces."""
+        if local.builder is not None:
+            return self.inline(args, kwargs)
+        if jax_calls.is_traced(args, kwargs):
+            return jax_calls.call(self, args, kwargs)
+        return self.launch(args, kwargs)
 
     def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], prepared: session.Launch | None = None) -> Any:
         """Run on the simulator; gives the results. An observer gets errors and warnings, else they are printed.
 
-        A call that JAX traces becomes a part of the traced function. `prepared` is the launch of a call that was
-        prepared earlier, with the target and the options of then.
+        `prepared` is the launch of a call that was prepared earlier, with the target and the options of then.
         """
-        if jax_calls.is_traced(args, kwargs):
-            return jax_calls.call(self, args, kwargs)
+        return self.launched(args, kwargs, prepared=prepared).outputs
+
+    def launched(
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        timed: bool = False,
+        prepared: session.Launch | None = None,
+    ) -> session.Execution:
+        """Run on the simulator as `launch` does; gives everything that the run leaves, with times where asked for."""
         launch = prepared or self.prepared()
         observer = launches.current_observer()
         if observer is not None:
             return self._observed(observer, launch, args, kwargs)
-        execution = self._executed(launch, args, kwargs)
+        execution = self._executed(launch, args, kwargs, timed=timed)
         announce(item for item in execution.diagnostics if item.code not in self.quiet)
-        return execution.outputs
+        return execution
 
     def _observed(
         self,
@@ -89,8 +101,8 @@ class Kernel:
         launch: session.Launch,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
-    ) -> Any:
-        """Run under an observer; gives None where the call had shapes for arguments, and computed nothing."""
+    ) -> session.Execution:
+        """Run under an observer; a call that had shapes for arguments computes nothing."""
         given, named, valued = launches.filled(observer.inputs, args, kwargs)
         if not valued:
             self.check_grid(launch.arch)
@@ -101,7 +113,7 @@ class Kernel:
         observer.launched(self.__name__, replace(execution, diagnostics=loud), (*given, *named.values()))
         if execution.error is not None:
             raise KeyboardInterrupt if execution.interrupted else execution.error
-        return execution.outputs
+        return execution
 
     def inline(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The call as a part of the kernel that makes it."""

@@ -64,13 +64,9 @@ def profile(*_args: Any, **_options: Any) -> None:
 def modules(entries: Entries) -> dict[str, dict[str, Any]]:
     """Return the names of each module."""
 
-    def nki_jit(function: Any = None, **keywords: Any) -> Any:
-        """The kernel of a function, to be called with tensors; the function may be in either dialect."""
-
-        def decorate(inner: Any) -> Any:
-            return entries.as_kernel(inner)
-
-        return decorate if function is None else decorate(function)
+    def nki_jit(func: Any = None, **_compiler: Any) -> Any:
+        """The kernel of a function in either dialect, to be called with tensors; options of the compiler are ignored."""
+        return entries.as_kernel if func is None else entries.as_kernel(func)
 
     return {
         "torch_neuronx": {"nki_jit": nki_jit, "trace": trace, "nki": entries.nki},
