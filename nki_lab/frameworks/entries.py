@@ -1,4 +1,4 @@
-"""The names of the dialects that shims hand on."""
+"""The entry points of the dialects that shims hand on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Entries(NamedTuple):
-    """The entry points of the dialects, for shims.
+    """The parts of the dialects that shims need.
 
     `jit` and `beta1_jit` are the decorators of both dialects, `as_kernel` makes a kernel of what a caller names as one
     (a kernel itself, or a function in either dialect, told apart by the modules that it names), `nki` is the module.
