@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, coded_error
+from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.frameworks import jax_calls
 from nki_lab.frameworks.entries import Entries
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec, spec
@@ -42,12 +42,10 @@ def modules(entries: Entries, root: str = "jax_neuronx") -> dict[str, dict[str, 
         if _missing(kernel.function, args, kwargs) == 0:
             return _returned(kernel, args, kwargs, leaves, structure)
         if not leaves:
-            raise coded_error(
-                "NKI012",
+            raise _refused(
                 f"nki_call of {kernel.__name__} says no out_shape",
-                operand="out_shape",
                 limit="the kernel has parameters for results, whose shapes and dtypes out_shape gives",
-                help="out_shape=jax.ShapeDtypeStruct(a.shape, a.dtype), or a tuple of them",
+                remedy="out_shape=jax.ShapeDtypeStruct(a.shape, a.dtype), or a tuple of them",
             )
         return structure(_ByReference(kernel, leaves).launch(args, kwargs))
 
@@ -65,6 +63,12 @@ def debug_callback(callback: Callable[..., None], *args: Any, **kwargs: Any) -> 
     jax.debug.callback(callback, *args, **kwargs)
 
 
+def _refused(message: str, *, limit: str, remedy: str) -> NkiError:
+    """Return the NKI012 error for an `out_shape`, in the call of `nki_call`."""
+    item = diagnose("NKI012", message, operand="out_shape", limit=limit, help=remedy)
+    return error_of(jax_calls.user_place()(item))
+
+
 def _described(out_shape: Any) -> tuple[Specs, Callable[[Any], Any]]:
     """Return the results that `out_shape` describes, and what puts results into its structure."""
     import jax
@@ -75,12 +79,10 @@ def _described(out_shape: Any) -> tuple[Specs, Callable[[Any], Any]]:
     except (AttributeError, TypeError) as error:
         if isinstance(error, NkiError):
             raise
-        raise coded_error(
-            "NKI012",
+        raise _refused(
             f"out_shape is {out_shape!r}",
-            operand="out_shape",
             limit="a jax.ShapeDtypeStruct, or a tuple of them",
-            help="out_shape=jax.ShapeDtypeStruct(a.shape, a.dtype)",
+            remedy="out_shape=jax.ShapeDtypeStruct(a.shape, a.dtype)",
         ) from None
     return specs, lambda results: jax.tree.unflatten(tree, results)
 
@@ -102,12 +104,10 @@ def _returned(
         return kernel(*args, **kwargs)
     found = kernel.results_of(args, kwargs).flat
     if [_shown(item) for item in found] != [_shown(item) for item in leaves]:
-        raise coded_error(
-            "NKI012",
+        raise _refused(
             f"out_shape says {_listed(leaves)}",
-            operand="out_shape",
             limit=f"{kernel.__name__} returns {_listed(found)}",
-            help="leave out_shape out, or correct it",
+            remedy="leave out_shape out, or correct it",
         )
     import jax
 
@@ -142,12 +142,10 @@ class _ByReference:
         written = {places[id(item.argument)] for item in found.written if id(item.argument) in places}
         for number, item in enumerate(self.results):
             if number not in written:
-                raise coded_error(
-                    "NKI012",
+                raise _refused(
                     f"out_shape has {_shown(item)} for a parameter that {self.__name__} does not write",
-                    operand="out_shape",
                     limit=f"the kernel writes {len(written)} of the {len(self.results)} parameters for results",
-                    help="the parameters for results are the last ones, in the order of out_shape",
+                    remedy="the parameters for results are the last ones, in the order of out_shape",
                 )
         others = tuple(item for item in found.written if id(item.argument) not in places)
         return Results(self.results, self.results, others)
