@@ -65,20 +65,19 @@ class Kernel:
     # -- calls -------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the simulator, or, inside a kernel, as a part of it."""
+        """Run on the simulator, or as a part of what makes the call: a kernel, or a function that JAX traces."""
         if local.builder is not None:
             return self.inline(args, kwargs)
+        if jax_calls.is_traced(args, kwargs):
+            return jax_calls.call(self, args, kwargs)
         with user_frames:
             return self.launch(args, kwargs)
 
     def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], prepared: session.Launch | None = None) -> Any:
         """Run on the simulator; gives the results. An observer gets errors and warnings, else they are printed.
 
-        A call that JAX traces becomes a part of the traced function. `prepared` is the launch of a call that was
-        prepared earlier, with the target and the options of then.
+        `prepared` is the launch of a call that was prepared earlier, with the target and the options of then.
         """
-        if jax_calls.is_traced(args, kwargs):
-            return jax_calls.call(self, args, kwargs)
         return self.launched(args, kwargs, prepared=prepared).outputs
 
     def launched(

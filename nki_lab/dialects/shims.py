@@ -22,10 +22,21 @@ def as_kernel(function: Callable[..., Any]) -> Kernel:
     """`function` itself where it is a kernel; else a kernel of it, in the dialect of the modules that it names."""
     if isinstance(function, Kernel):
         return function
-    names = function.__globals__.values() if isinstance(function, FunctionType) else ()
-    of_nki = any(isinstance(item, ModuleType) and item.__name__.partition(".")[0] == "nki" for item in names)
-    made: Kernel = (current.jit if of_nki else beta1.jit)(function)
+    made: Kernel = (current.jit if "nki" in _roots(function) else beta1.jit)(function)
     return made
+
+
+def _roots(function: object) -> set[str]:
+    """Return the packages that a function names; those that its module names where it names none of the dialects'."""
+    if not isinstance(function, FunctionType):
+        return set()
+    known = function.__globals__
+    for names in (function.__code__.co_names, known):
+        modules = (known[name] for name in names if isinstance(known.get(name), ModuleType))
+        found = {module.__name__.partition(".")[0] for module in modules}
+        if found & {"nki", "neuronxcc"}:
+            return found
+    return set()
 
 
 def _modules(root: str) -> dict[str, DialectModule]:

@@ -7,6 +7,7 @@ and never where the real package is installed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from nki_lab.diagnostic import Diagnostic, diagnose
@@ -31,6 +32,7 @@ SHIMS: Final[Mapping[str, Shim]] = {
     "torch_neuronx": Shim("torch", "torch", torch_neuronx.modules, "Kernels in PyTorch, on the nki_lab simulator."),
     "torch_xla": Shim("torch", "torch", torch_xla.modules, "One XLA device, which is the CPU that nki_lab runs on."),
     "jax_neuronx": Shim("jax", "jax", jax_neuronx.modules, "Kernels in JAX, on the nki_lab simulator."),
+    "neuron_jax": Shim("jax", "jax", partial(jax_neuronx.modules, root="neuron_jax"), "An older name of jax_neuronx."),
 }
 """The shims by the name of the package."""
 
