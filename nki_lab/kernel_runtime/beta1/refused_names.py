@@ -7,7 +7,9 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, diagnose
 
-_COLLECTIVES: Final = "write the kernel in the current dialect: nki.collectives has these operations, and nki_lab.run_ranks runs the ranks"
+_COLLECTIVES: Final = (
+    "write the kernel in the current dialect: nki.collectives has such operations; nki_lab.run_ranks runs the ranks"
+)
 _TWO_CORES: Final = "write the kernel in the current dialect, with nisa.{} and a launch on kernel[2]"
 _PACKAGED: Final = "a kernel of AWS's own package without public source: write it with nki.language and nki.isa"
 
