@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, diagnose
+from nki_lab.isa.spec import TABLE
 
 _COLLECTIVES: Final = (
     "write the kernel in the current dialect: nki.collectives has such operations; nki_lab.run_ranks runs the ranks"
@@ -36,8 +37,7 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
         ("all_gather", "all_reduce", "all_to_all", "collective_permute", "collectives", "reduce_scatter"), _COLLECTIVES
     ),
     "neuronxcc.nki._private.private_api": {
-        "core_barrier": _TWO_CORES.format("core_barrier"),
-        "sendrecv": _TWO_CORES.format("sendrecv"),
+        **{name: _TWO_CORES.format(name) for name, item in TABLE.items() if item.synchronizes is not None},
         "do_while": "loops whose condition is data exist in the current dialect: nl.while_loop",
         "cc_div": "divide whole numbers in Python: -(-a // b) rounds up",
         **dict.fromkeys(
