@@ -15,7 +15,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, erro
 from nki_lab.dialects import launches
 from nki_lab.dialects.annotation import check_shapes
 from nki_lab.dialects.environment import default_options, records_calls, resolve_target
-from nki_lab.frameworks import jax_calls
+from nki_lab.frameworks import jax_calls, torch_calls
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue import launching
@@ -65,6 +65,8 @@ class Kernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on the simulator, or, inside a kernel, as a part of it."""
+        if torch_calls.is_followed():
+            return torch_calls.call(self, args, kwargs)
         return self.inline(args, kwargs) if local.builder is not None else self.launch(args, kwargs)
 
     def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], prepared: session.Launch | None = None) -> Any:
@@ -193,6 +195,12 @@ class Kernel:
     # -- launch ------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, grid: Any) -> Self:
+        """The same kernel on `grid` physical cores."""
+        if torch_calls.is_followed():
+            return torch_calls.Gridded(self, grid)  # type: ignore[return-value]
+        return self.on_grid(grid)
+
+    def on_grid(self, grid: Any) -> Self:
         """The same kernel on `grid` physical cores."""
         return self._with(grid=self.grid_of(grid))
 
