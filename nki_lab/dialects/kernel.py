@@ -78,13 +78,13 @@ class Kernel:
         """Run on the simulator as `launch` does; gives everything that the run leaves, with times where asked for."""
         observer = launches.current_observer()
         if observer is not None:
-            return self._observed(observer, args, kwargs)
+            return self._observed(observer, args, kwargs, timed=timed)
         execution = self.execute(args, kwargs, timed=timed)
         announce(item for item in execution.diagnostics if item.code not in self.quiet)
         return execution
 
     def _observed(
-        self, observer: launches.LaunchObserver, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self, observer: launches.LaunchObserver, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, timed: bool
     ) -> session.Execution:
         """Run under an observer; a call that had shapes for arguments computes nothing."""
         given, named, valued = launches.filled(observer.inputs, args, kwargs)
@@ -93,7 +93,7 @@ class Kernel:
             self.check_grid(launch.arch)
             execution = session.profile(launch, given, named)
         else:
-            execution = self.execute(given, named, on_error="report", timed=observer.timed)
+            execution = self.execute(given, named, on_error="report", timed=timed or observer.timed)
         loud = tuple(item for item in execution.diagnostics if item.code not in self.quiet)
         observer.launched(self.__name__, replace(execution, diagnostics=loud), (*given, *named.values()))
         if execution.error is not None:
