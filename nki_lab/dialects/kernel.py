@@ -94,7 +94,7 @@ class Kernel:
         launch = prepared or self.prepared()
         observer = launches.current_observer()
         if observer is not None:
-            return self._observed(observer, launch, args, kwargs)
+            return self._observed(observer, launch, args, kwargs, timed=timed)
         execution = self._executed(launch, args, kwargs, timed=timed)
         announce(item for item in execution.diagnostics if item.code not in self.quiet)
         return execution
@@ -105,6 +105,8 @@ class Kernel:
         launch: session.Launch,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
+        *,
+        timed: bool,
     ) -> session.Execution:
         """Run under an observer; a call that had shapes for arguments computes nothing."""
         given, named, valued = launches.filled(observer.inputs, args, kwargs)
@@ -112,7 +114,7 @@ class Kernel:
             self.check_grid(launch.arch)
             execution = session.profile(launch, given, named)
         else:
-            execution = self._executed(launch, given, named, on_error="report", timed=observer.timed)
+            execution = self._executed(launch, given, named, on_error="report", timed=timed or observer.timed)
         loud = tuple(item for item in execution.diagnostics if item.code not in self.quiet)
         observer.launched(self.__name__, replace(execution, diagnostics=loud), (*given, *named.values()))
         if execution.error is not None:
