@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nki_lab.result import Run, check, compile, profile, run, run_ranks, spec  # noqa: A004 - the contract's names
     from nki_lab.result import open as open  # noqa: A004 - the same, and no part of __all__
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # `open` is an attribute only: `from nki_lab import *` leaves Python's own in place.
 __all__ = [

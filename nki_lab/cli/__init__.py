@@ -7,6 +7,7 @@ Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong,
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -29,6 +30,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name; that of the process where not given)."""
+    _print_what_the_encoding_lacks()
     arguments = parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
@@ -49,6 +51,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return status
+
+
+def _print_what_the_encoding_lacks() -> None:
+    """Have `?` printed for characters that the output cannot encode: on Windows, pipes and files have a code page."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 _FORMAT: Final[Settings] = {"choices": ("text", "json"), "default": "text", "help": "of what is printed"}
