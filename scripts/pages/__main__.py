@@ -15,7 +15,6 @@ from nki_lab.wire import script
 from scripts.pages import documents, gallery, interface, reference
 from scripts.pages.markdown import RUNS, SCRIPT
 
-
 DOCUMENTS_AT_ONCE = 2
 """Documents whose blocks run at the same time."""
 

@@ -1,8 +1,8 @@
 """Checks of the built site: `python -m scripts.pages.checking FOLDER`.
 
-Every link inside the site leads to a file, and to an element of it where it names one. No page asks another server for
-anything: neither scripts nor styles, pictures, fonts or frames. Addresses are read as from a file, so that the site can be
-opened from a folder too.
+Every link inside the site leads to a file, and to an element of it where it names one. No page asks another server
+for anything: neither scripts nor styles, pictures, fonts or frames. Addresses are read as from a file, so that the site
+can be opened from a folder too.
 """
 
 from __future__ import annotations
