@@ -19,9 +19,10 @@ from nki_lab.cli import check as checks
 from nki_lab.cli import kernels
 from nki_lab.cli import signatures as recorded
 from nki_lab.cli.kernels import Settings
-from nki_lab.cli.report import explain, version
+from nki_lab.cli.report import explain
 from nki_lab.cli.scripts import execute, import_folder, readable, status_of
 from nki_lab.diagnostic import NkiError
+from nki_lab.own_faults import version
 
 INTERRUPTED = 130
 
