@@ -47,14 +47,15 @@ def python() -> str:
             parts.append(_function(f"nki_lab.{name}", value, "##"))
     parts += _class("SavedRun", SavedRun)
     parts.append(f"## nki_lab.testing\n\n{_text(testing)}\n")
-    for name in testing.__all__:
-        value = getattr(testing, name)
-        parts.append(
-            _function(f"nki_lab.testing.{name}", value, "###")
-            if callable(value)
-            else f"### nki_lab.testing.{name}\n\n`{value!r}`\n"
-        )
+    parts += [_of_testing(f"nki_lab.testing.{name}", getattr(testing, name)) for name in testing.__all__]
     return linked("\n".join(parts))
+
+
+def _of_testing(name: str, value: object) -> str:
+    """Return the part about a name of the module: a function with its signature, a class or a constant."""
+    if inspect.isfunction(value):
+        return _function(name, value, "###")
+    return f"### {name}\n\n{_text(value) if inspect.isclass(value) else f'`{value!r}`'}\n"
 
 
 def public_names() -> list[str]:
