@@ -80,6 +80,7 @@ _KERNEL: Final[dict[str, Settings]] = {
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line; the site's page of commands is made of it."""
     from nki_lab.lsp import start as lsp
 
     parser = argparse.ArgumentParser(prog="nki-lab", description="NKI kernels on any computer.", allow_abbrev=False)

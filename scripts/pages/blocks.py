@@ -100,9 +100,12 @@ def failures(text: str, folder: Path) -> list[str]:
     for block in blocks(text):
         if block.language not in LANGUAGES:
             out.append(f"line {block.line}: a block says what it is: {', '.join(sorted(LANGUAGES))}")
-        for done in execute(block, folder):
-            if done.status != int(block.options.get("exit", 0)):
-                out.append(f"line {block.line}: {done.shown} ended with {done.status}\n{done.output}{done.errors}")
+        status = int(block.options.get("exit", 0))
+        out += [
+            f"line {block.line}: {done.shown} ended with {done.status}\n{done.output}{done.errors}"
+            for done in execute(block, folder)
+            if done.status != status
+        ]
         view = block.options.get("view")
         if view and not (folder / view).is_file():
             out.append(f"line {block.line}: the block writes no {view}")
