@@ -15,7 +15,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, erro
 from nki_lab.dialects import launches
 from nki_lab.dialects.annotation import check_shapes
 from nki_lab.dialects.environment import default_options, records_calls, resolve_target
-from nki_lab.frameworks import jax_calls
+from nki_lab.frameworks import jax_calls, torch_calls
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue import launching
@@ -64,7 +64,9 @@ class Kernel:
     # -- calls -------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the simulator, or as a part of what makes the call: a kernel, or a function that JAX traces."""
+        """Run on the simulator, or as a part of what makes the call: a kernel, or a graph of torch or jax."""
+        if torch_calls.is_followed():
+            return torch_calls.call(self, args, kwargs)
         if local.builder is not None:
             return self.inline(args, kwargs)
         if jax_calls.is_traced(args, kwargs):
@@ -194,6 +196,12 @@ class Kernel:
     # -- launch ------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, grid: Any) -> Self:
+        """The same kernel on `grid` physical cores."""
+        if torch_calls.is_followed():
+            return torch_calls.Gridded(self, grid)  # type: ignore[return-value]
+        return self.on_grid(grid)
+
+    def on_grid(self, grid: Any) -> Self:
         """The same kernel on `grid` physical cores."""
         return self._with(grid=self.grid_of(grid))
 

@@ -65,7 +65,7 @@ def modules(entries: Entries) -> dict[str, dict[str, Any]]:
     """Return the names of each module."""
 
     def nki_jit(func: Any = None, **_compiler: Any) -> Any:
-        """The kernel of a function in either dialect, to be called with tensors; compiler options are ignored."""
+        """The kernel of a function in either dialect, to be called with tensors; compiler options have no effect."""
         return entries.as_kernel if func is None else entries.as_kernel(func)
 
     return {

@@ -22,6 +22,7 @@ from nki_lab.session.arrays import (
     Array,
     Kind,
     accepted_dtype,
+    check_gradient,
     host_array,
     is_shaped,
     kind_of,
@@ -162,6 +163,8 @@ class Intake:
             return known
         if not value.shape:
             return scalar(value, kind, name)
+        if kind == "torch" and self.values:
+            check_gradient(value, name)
         if kind is None or not self.values:
             shape, dtype = shape_and_dtype(value, kind, name)
             arriving = accepted_dtype(dtype, self.builder.arch.generation)

@@ -49,7 +49,7 @@ def host_array(value: Any, kind: Kind, name: str) -> tuple[Array, DType]:
     no place on the chip: a 64-bit, complex or object dtype, no elements, no values.
     """
     array = plain(value, kind, name)
-    dtype = _dtype(array.dtype, name)
+    dtype = _dtype(array.dtype, name, of_torch=kind == "torch")
     _check_elements(array.shape, name)
     return array, dtype
 
@@ -80,7 +80,7 @@ def shape_and_dtype(value: Any, kind: Kind | None, name: str) -> tuple[tuple[int
     else:
         host = value.dtype
     try:
-        dtype = _dtype(np.dtype(host), name)
+        dtype = _dtype(np.dtype(host), name, of_torch=kind == "torch")
     except TypeError as error:
         if isinstance(error, NkiError):
             raise
@@ -133,14 +133,15 @@ def accepted_dtype(dtype: DType, generation: int) -> DType:
     return FP8_E4M3 if dtype is FP8_E4M3FN and generation < 4 else dtype
 
 
-def _dtype(kind: np.dtype[Any], name: str) -> DType:
+def _dtype(kind: np.dtype[Any], name: str, *, of_torch: bool = False) -> DType:
     try:
         return dtype_of(kind)
     except NkiError:
         pass
     help_text = {"c": "pass the real and the imaginary parts as two arrays"}.get(kind.kind, "")
     if kind.name in ("float64", "int64", "uint64"):
-        help_text = f"convert it: {name}.astype(np.{kind.name.removesuffix('64')}32)"
+        narrow = f"{kind.name.removesuffix('64')}32"
+        help_text = f"convert it: {name}.to(torch.{narrow})" if of_torch else f"convert it: {name}.astype(np.{narrow})"
     elif kind.kind in "OSUMm":
         help_text = "pass an array of numbers"
     raise refused(name, f"an array of {kind.name}", help_text, limit="arrays of NKI dtypes: at most 32 bits an element")
@@ -155,16 +156,59 @@ def refused(name: str, what: str, help_text: str, *, limit: str = "") -> NkiErro
 def _from_torch(value: Any, name: str) -> Array:
     import torch
 
+    check_tensor(value, name)
     plain = value.detach()
-    if plain.layout is not torch.strided or plain.is_quantized or plain.device.type == "meta":
-        raise refused(name, f"a {plain.layout} torch tensor on {plain.device}", "pass a dense tensor with values")
-    plain = plain.resolve_conj().resolve_neg().cpu()
+    if plain.is_conj() or plain.is_neg():
+        plain = plain.resolve_conj().resolve_neg()
     label = _torch_label(plain, name)
     if label in _TORCH_VIEWS:
         through, meant = _TORCH_VIEWS[label]
-        plain = plain.contiguous().view(getattr(torch, through))
-    array: Array = plain.numpy()
-    return array.view(meant) if label in _TORCH_VIEWS else array
+        return plain.contiguous().view(getattr(torch, through)).numpy().view(meant)
+    return plain.numpy()
+
+
+def check_tensor(value: Any, name: str) -> None:
+    """Check that a torch tensor is dense and on the CPU: NKI001. One that torch traces needs no values."""
+    import torch
+
+    if value.layout is not torch.strided or value.is_nested:
+        what, remedy = f"a torch tensor of layout {value.layout}", f"pass {name}.to_dense()"
+        if value.is_nested:
+            what, remedy = "a nested torch tensor", f"pass torch.nested.to_padded_tensor({name}, 0.0)"
+        raise refused(name, what, remedy, limit="tensors of kernels are dense")
+    if value.is_quantized:
+        remedy = f"pass {name}.int_repr() and its scale, or {name}.dequantize()"
+        raise refused(name, f"a quantized torch tensor ({value.dtype})", remedy)
+    kind = value.device.type
+    if kind == "meta":
+        remedy = "give it values; nki_lab.profile and nki_lab.compile take nki_lab.spec(shape, dtype) instead"
+        raise refused(name, "a torch tensor on meta, without values", remedy, limit="a run needs values")
+    if kind != "cpu":
+        remedy = f"pass {name}.cpu()"
+        raise refused(name, f"a torch tensor on {value.device}", remedy, limit="the simulator runs on the CPU")
+
+
+def check_gradient(value: Any, name: str) -> None:
+    """Check that no gradient is lost where a torch tensor goes into a kernel: NKI029 names the ways out."""
+    import torch
+
+    if value.requires_grad and torch.is_grad_enabled():
+        raise coded_error(
+            "NKI029",
+            f"argument {name} is a torch tensor that requires a gradient",
+            operand=name,
+            limit="a kernel has no derivative of its own",
+            help="call the kernel in the forward of a torch.autograd.Function whose backward calls another kernel;"
+            f" without gradients, call it under torch.no_grad() or pass {name}.detach()",
+        )
+
+
+def torch_dtype(dtype: DType) -> Any:
+    """Return torch's dtype of the tensors in which results of an NKI dtype come back."""
+    import torch
+
+    kind = nameable(np.dtype(dtype.host))
+    return getattr(torch, "float8_e4m3fn" if kind == ml_dtypes.float8_e4m3 else kind.name)
 
 
 def _torch_label(value: Any, name: str) -> str:
@@ -213,8 +257,12 @@ def _to_torch(array: Array) -> Any:
     label = array.dtype.name
     if label in _TORCH_VIEWS and (label not in ("uint16", "uint32") or hasattr(torch, label)):
         through, _ = _TORCH_VIEWS[label]
-        return torch.from_numpy(array.view(through).copy()).view(getattr(torch, label))
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
+        return torch.from_numpy(_owned(array).view(through)).view(getattr(torch, label))
+    return torch.from_numpy(_owned(array))
+
+
+def _owned(array: Array) -> Array:
+    return array if array.flags.writeable else array.copy()
 
 
 def changed(original: Any, values: Array, kind: Kind) -> bool:
