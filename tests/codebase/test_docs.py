@@ -3,6 +3,7 @@
 A `python` block is a program of its own, run in an empty folder. `python file=NAME.py` also leaves it there under that
 name, for the blocks after it. In `console` and `bash` blocks the `nki-lab` commands are run (after `$ ` in `console`);
 `console exit=1` says that they end with that status. What is not to be run says `text`. `make` targets have to exist.
+Blocks that say `needs=jax` are run by the slow tests, where that library is.
 """
 
 from __future__ import annotations
@@ -72,12 +73,14 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def failures(text: str, folder: Path) -> list[str]:
-    """What goes wrong when the blocks of a document are run in order in `folder`."""
+def failures(text: str, folder: Path, needs: str | None = None) -> list[str]:
+    """What goes wrong when those blocks of a document that need a library are run in order in `folder`."""
     out = []
     for block in blocks(text):
         if block.language not in LANGUAGES:
             out.append(f"line {block.line}: a block says what it is: {', '.join(sorted(LANGUAGES))}")
+        if block.options.get("needs") != needs:
+            continue
         jobs = [["-c", COMMAND, *command] for command in commands(block)]
         if block.language == "python":
             file = block.options.get("file", "block.py")
