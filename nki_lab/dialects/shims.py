@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType
 from typing import Any
 
 from nki_lab.diagnostic import coded_error, error_class
 from nki_lab.dialects import beta1, current
+from nki_lab.dialects.environment import chosen
 from nki_lab.dialects.kernel import Kernel
 from nki_lab.dialects.modules import Description, DialectModule, is_ours, make_modules
 from nki_lab.frameworks.entries import Entries
@@ -39,8 +40,13 @@ def _roots(function: object) -> set[str]:
     return set()
 
 
+def on_target(target: str | None) -> AbstractContextManager[Any]:
+    """While this lasts, `target` is that of calls that name none."""
+    return nullcontext() if target is None else chosen(target=target)
+
+
 def _modules(root: str) -> dict[str, DialectModule]:
-    entries = Entries(current.jit, beta1.jit, as_kernel, current.modules()["nki"])
+    entries = Entries(current.jit, beta1.jit, as_kernel, current.modules()["nki"], on_target)
     shim = SHIMS[root]
     return make_modules({name: Description(names, shim.doc) for name, names in shim.modules(entries).items()}, missing)
 

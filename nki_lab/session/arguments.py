@@ -205,7 +205,8 @@ def with_items(name: str, value: Any, take: Callable[[str, object], object]) -> 
         taken: list[Any] = [take(f"{name}[{i}]", item) for i, item in enumerate(value)]
         if all(new is old for new, old in zip(taken, value, strict=True)):
             return value
-        return type(value)(*taken) if hasattr(value, "_fields") else type(value)(taken)
+        kind: Any = type(value)
+        return kind(*taken) if hasattr(value, "_fields") else kind(taken)
     if isinstance(value, dict):
         found = {key: take(f"{name}[{key!r}]", item) for key, item in value.items()}
         return found if any(found[key] is not value[key] for key in value) else value
@@ -221,6 +222,20 @@ def _with_fields(name: str, value: object, take: Callable[[str, object], object]
     for field, item in changes.items():
         object.__setattr__(record, field, item)
     return record
+
+
+def used_as_tensor(error: NkiError, arguments: Keywords) -> NkiError | None:
+    """Return the error of a list or tuple that the kernel used like a tensor, which it is by what it raised."""
+    cause = error.__cause__
+    if not isinstance(cause, AttributeError) or cause.name not in dir(NkiTensor):
+        return None
+    for name, value in arguments.items():
+        if value is cause.obj and isinstance(value, (list, tuple)):
+            limit = f"the kernel takes {name}.{cause.name}, which tensors have"
+            return refused(
+                name, f"a {type(value).__name__}", f"pass an array: np.array({name}, np.float32)", limit=limit
+            )
+    return None
 
 
 def _fields(value: Any) -> Iterable[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.codebase.test_docs import blocks, failures, run
+from scripts.pages.blocks import blocks, failures, run
 
 pytestmark = pytest.mark.slow
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_blocks_that_need_jax_run(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "jax.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "howto" / "jax.md").read_text(encoding="utf-8")
     assert sum(block.options.get("needs") == "jax" for block in blocks(text)) >= 3
     assert not failures(text, tmp_path, needs="jax")
 
