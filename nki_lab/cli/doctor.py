@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import sys
@@ -10,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from nki_lab.cli.report import version
+from nki_lab.own_faults import installed_version, version
 
 PACKAGES: Final = ("numpy", "ml_dtypes", "pyarrow", "ipywidgets", "bokeh", "jupyterlab", "pygls", "lsprotocol",
                    "libcst", "perfetto", "torch", "jax")  # fmt: skip
@@ -33,7 +32,7 @@ def findings() -> dict[str, Any]:
         "executable": sys.executable,
         "system": f"{platform.system()} {platform.machine()}",
         "processors": os.cpu_count() or 0,
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: installed_version(name) for name in PACKAGES},
         "blas": blas.library(),
         "blas_threads": blas.threads(),
         "labextension": _extension(),
@@ -71,14 +70,6 @@ def as_text(found: Mapping[str, Any]) -> str:
         release = found["modelled"]["release"]
         lines.append(f"{module}: {counts['modelled']} of {counts['published']} functions of NKI {release} modelled")
     return "\n".join([*lines, "", "nki-lab doctor --coverage lists them one by one"])
-
-
-def _version(package: str) -> str:
-    """The installed version, empty where there is none."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def _extension() -> str:

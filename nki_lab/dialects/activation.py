@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 
 from nki_lab.diagnostic import coded_error
-from nki_lab.dialects import beta1, current, shims
+from nki_lab.dialects import beta1, current, shims, tracebacks
 from nki_lab.dialects.modules import DialectModule, is_ours
 
 _ROOTS = ("neuronxcc", "nki")
@@ -15,6 +15,7 @@ _replaced: dict[str, ModuleType] = {}
 _installed: dict[str, DialectModule] = {}
 
 
+@tracebacks.with_user_frames
 def activate(force: bool = False) -> None:
     """Make `nki`, its submodules and the older `neuronxcc.nki` importable, on the simulator.
 
@@ -35,6 +36,7 @@ def activate(force: bool = False) -> None:
     for name, module in (current.modules() | beta1.modules()).items():
         sys.modules[name] = _installed[name] = module
     shims.install()
+    tracebacks.hook()
 
 
 def deactivate() -> None:
@@ -46,6 +48,7 @@ def deactivate() -> None:
     shims.remove()
     _installed.clear()
     _replaced.clear()
+    tracebacks.unhook()
 
 
 def is_active() -> bool:

@@ -11,7 +11,8 @@ from nki_lab.dialects import annotation
 from nki_lab.dialects.beta1_kernel import Beta1Kernel
 from nki_lab.dialects.device_kernels import BenchmarkedKernel, DeviceKernel, ProfiledKernel
 from nki_lab.dialects.kernel import Kernel, as_kernel
-from nki_lab.dialects.modules import Description, DialectModule, make_modules
+from nki_lab.dialects.modules import Description, DialectModule, SampleModule, make_modules
+from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime import beta1
 
@@ -124,19 +125,41 @@ def modules() -> dict[str, DialectModule]:
         "profile": profile,
         "simulate_kernel": simulate_kernel,
     }
-    types = {"tensor": annotation.tensor, "mutable_tensor": annotation.mutable_tensor}
+    types = {name: getattr(annotation, name) for name in ("tensor", "mutable_tensor", "mutable")}
+    samples = ("", ".attention", ".allocated_attention", ".allocated_fused_linear", ".double_row_matmul", ".vision")
+    dtypes = {name: DTYPES[name].host for name in ("bfloat16", "float8_e4m3", "float8_e5m2")}
     return make_modules(
         {
             "neuronxcc": Description({"__version__": RELEASE}, "NKI Beta 1 on the nki_lab simulator."),
             "neuronxcc.nki": Description(entries, "Entry points of Beta 1 kernels."),
-            "neuronxcc.nki.language": Description(beta1.names(), "Tensors, indices and operators."),
-            "neuronxcc.nki.isa": Description(beta1.instruction_names(), "The instructions."),
-            "neuronxcc.nki.isa.constants": Description(beta1.constant_names(), "Enumerations of neuronxcc.nki.isa."),
+            **{f"neuronxcc.nki.{name}": Description(made(), _DOCS[name]) for name, made in beta1.MODULES.items()},
             "neuronxcc.nki.typing": Description(types, "Annotations of tensors."),
-            "neuronxcc.nki.compiler": Description(beta1.compiler_names(), "Allocators and hints."),
             "neuronxcc.nki.tensor": Description(
                 {"tensor": annotation.tensor}, "The type of tensors.", annotation.tensor
             ),
+            **{
+                f"{beta1.KERNELS}{name}": Description({}, "Packaged kernels, from nki_samples.", kind=SampleModule)
+                for name in samples
+            },
+            "neuronxcc.starfish": Description({}, "Parts of the compiler that samples import dtypes from."),
+            "neuronxcc.starfish.support": Description({}, "Parts of the compiler that samples import dtypes from."),
+            "neuronxcc.starfish.support.dtype": Description(dtypes, "Dtypes that NumPy does not have."),
         },
         beta1.missing,
     )
+
+
+_INDEXING: Final = "The type of index expressions, by the path of a part of the compiler."
+_DOCS: Final[Mapping[str, str]] = {
+    "language": "Tensors, indices and operators.",
+    "language.iterators": "Loops, and waiting for instances of a launch grid.",
+    "isa": "The instructions.",
+    "isa.neuron_isa": "The instructions, by an older path.",
+    "isa.constants": "Enumerations of neuronxcc.nki.isa.",
+    "compiler": "Allocators and hints.",
+    **dict.fromkeys(("compiler.backends", "compiler.backends.neuron", "compiler.backends.neuron.indexing"), _INDEXING),
+    **dict.fromkeys(("backends", "backends.neuron", "backends.neuron.indexing"), _INDEXING),
+    "nccl": "Collectives of Beta 1, which are refused.",
+    "_private": "Names without documentation.",
+    "_private.private_api": "Names without documentation, which are refused.",
+}

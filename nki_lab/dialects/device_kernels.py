@@ -201,7 +201,7 @@ class ProfiledKernel(DeviceKernel):
                 "nki.profile: argument working_directory is missing",
                 operand="working_directory",
                 limit="an absolute path, where the profile is written",
-                help='write @nki.profile(working_directory="/home/me/profiles")',
+                help='write @nki.profile(working_directory="/data/profiles")',
             )
         if not Path(folder).is_absolute():
             raise coded_error(

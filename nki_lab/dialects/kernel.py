@@ -15,6 +15,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, erro
 from nki_lab.dialects import launches
 from nki_lab.dialects.annotation import check_shapes
 from nki_lab.dialects.environment import default_options, records_calls, resolve_target
+from nki_lab.dialects.tracebacks import user_frames, with_user_frames
 from nki_lab.frameworks import jax_calls, torch_calls
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spelling import did_you_mean
@@ -67,7 +68,10 @@ class Kernel:
         """Run on the simulator, or, inside a kernel, as a part of it."""
         if torch_calls.is_followed():
             return torch_calls.call(self, args, kwargs)
-        return self.inline(args, kwargs) if local.builder is not None else self.launch(args, kwargs)
+        if local.builder is not None:
+            return self.inline(args, kwargs)
+        with user_frames:
+            return self.launch(args, kwargs)
 
     def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], prepared: session.Launch | None = None) -> Any:
         """Run on the simulator; gives the results. An observer gets errors and warnings, else they are printed.
@@ -109,7 +113,7 @@ class Kernel:
             self.check_grid(launch.arch)
             execution = session.profile(launch, given, named)
         else:
-            execution = self._executed(launch, given, named, on_error="report", timed=True)
+            execution = self._executed(launch, given, named, on_error="report", timed=observer.timed)
         loud = tuple(item for item in execution.diagnostics if item.code not in self.quiet)
         observer.launched(self.__name__, replace(execution, diagnostics=loud), (*given, *named.values()))
         if execution.error is not None:
@@ -302,6 +306,7 @@ def as_kernel(function: object, decorator: str = "@nki.jit") -> Kernel:
     return Kernel(function)
 
 
+@with_user_frames
 def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
     """The kernel of a function: `@nki.jit`, `@nki.jit()`, or `nki.jit(function)`.
 
@@ -338,6 +343,7 @@ def _notes(keywords: Mapping[str, Any]) -> Iterable[Diagnostic]:
             yield note if frame is None else placed(note, site_at(frame.f_code, frame.f_lasti))
 
 
+@with_user_frames
 def simulate(kernel: Callable[..., Any]) -> Kernel:
     """The kernel on the simulator: `nki.simulate(kernel)(a, b)`, also of a function without `@nki.jit`."""
     return as_kernel(kernel)

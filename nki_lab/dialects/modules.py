@@ -51,18 +51,41 @@ class DialectModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        found = self._elsewhere(name)
+        if found is not None:
+            return found
+        asking = sys._getframe(1)
+        if asking.f_code.co_name == "_handle_fromlist":  # the import system, which looks for a submodule first
+            raise AttributeError(name)
         own = vars(self)
         diagnostic = own[MARK](self.__name__, name, [key for key in own if not key.startswith("_")])
-        if _is_import(sys._getframe(1)) and f"{self.__name__}.{name}" not in sys.modules:
+        if _is_import(asking) and f"{self.__name__}.{name}" not in sys.modules:
             # `from nki.language import x` keeps the text of an ImportError, and drops that of an AttributeError.
             raise error_class(ImportError)((diagnostic,))
         raise error_of(diagnostic)
+
+    def _elsewhere(self, name: str) -> Any:
+        """Return the value of a name that another package has; None for other names."""
+        return None
 
     def __dir__(self) -> list[str]:
         return sorted({*vars(self)} - {MARK})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (importlib.import_module, (self.__name__,))
+
+
+class SampleModule(DialectModule):
+    """A module of packaged kernels: its names are those of `nki_samples.reference`, where that can be imported."""
+
+    def _elsewhere(self, name: str) -> Any:
+        _, _, inner = self.__name__.partition(".kernels")
+        try:
+            return getattr(importlib.import_module(f"nki_samples.reference{inner}"), name, None)
+        except ModuleNotFoundError as error:
+            if str(error.name).partition(".")[0] != "nki_samples":
+                raise
+            return None
 
 
 class TypeModule(DialectModule):
@@ -100,7 +123,7 @@ def _is_import(frame: FrameType) -> bool:
 
 def _make_module(name: str, described: Description, missing: Missing) -> DialectModule:
     """Return the described module; `missing` says what is wrong with any other name."""
-    kind = DialectModule if described.stands_for is None else TypeModule
+    kind = described.kind if described.stands_for is None else TypeModule
     module = kind(name, described.doc)
     module.__spec__ = ModuleSpec(name, None, origin="nki_lab", is_package=True)
     module.__package__ = name
@@ -115,11 +138,12 @@ def _make_module(name: str, described: Description, missing: Missing) -> Dialect
 
 
 class Description(NamedTuple):
-    """A module to make: its names, its documentation, and the class that it means where it is used as a type."""
+    """A module to make: its names, its documentation, the class that it means where it is used as a type, its class."""
 
     names: Mapping[str, Any]
     doc: str
     stands_for: object = None
+    kind: type[DialectModule] = DialectModule
 
 
 def make_modules(descriptions: Mapping[str, Description], missing: Missing) -> dict[str, DialectModule]:

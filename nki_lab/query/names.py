@@ -92,7 +92,7 @@ class _Text(str):
 
 def spelled(default: object) -> object:
     """Return a default value so that it prints as NKI spells it."""
-    name = getattr(default, "name", None)
+    name = getattr(default, "name", None) or getattr(default, "__name__", None)
     return _Text(f"nl.{name}") if isinstance(name, str) and name in namespaces.language_names() else default
 
 

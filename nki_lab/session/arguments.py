@@ -7,7 +7,9 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from types import FunctionType
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -44,15 +46,33 @@ def bound(function: Callable[..., object], args: Arguments, kwargs: Keywords) ->
 
     NKI003 where a parameter gets no value, NKI002 where a value gets no parameter.
     """
+    signature = _signature_of(function)
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise _misfit(function, signature, args, kwargs, str(error)) from None
+
+
+def _signature_of(function: Callable[..., object]) -> inspect.Signature:
+    plain = isinstance(function, FunctionType) and not function.__dict__
+    parts = (function.__code__, function.__defaults__, function.__kwdefaults__) if plain else ()
+    known = _signatures.get(function) if plain else None
+    if known is not None and all(now is then for now, then in zip(parts, known[0], strict=True)):
+        return known[1]
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a callable without a signature, such as a C function
         kinds = inspect.Parameter
         signature = inspect.Signature([kinds("args", kinds.VAR_POSITIONAL), kinds("kwargs", kinds.VAR_KEYWORD)])
-    try:
-        return signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise _misfit(function, signature, args, kwargs, str(error)) from None
+    if plain:
+        _signatures[function] = (parts, signature)
+    return signature
+
+
+_signatures: WeakKeyDictionary[Callable[..., object], tuple[tuple[object, ...], inspect.Signature]] = (
+    WeakKeyDictionary()
+)
+"""Signatures of functions, with the parts that they were read from: editors exchange those in place."""
 
 
 def _misfit(
@@ -205,7 +225,8 @@ def with_items(name: str, value: Any, take: Callable[[str, object], object]) -> 
         taken: list[Any] = [take(f"{name}[{i}]", item) for i, item in enumerate(value)]
         if all(new is old for new, old in zip(taken, value, strict=True)):
             return value
-        return type(value)(*taken) if hasattr(value, "_fields") else type(value)(taken)
+        kind: Any = type(value)
+        return kind(*taken) if hasattr(value, "_fields") else kind(taken)
     if isinstance(value, dict):
         found = {key: take(f"{name}[{key!r}]", item) for key, item in value.items()}
         return found if any(found[key] is not value[key] for key in value) else value
@@ -221,6 +242,20 @@ def _with_fields(name: str, value: object, take: Callable[[str, object], object]
     for field, item in changes.items():
         object.__setattr__(record, field, item)
     return record
+
+
+def used_as_tensor(error: NkiError, arguments: Keywords) -> NkiError | None:
+    """Return the error of a list or tuple that the kernel used like a tensor, which it is by what it raised."""
+    cause = error.__cause__
+    if not isinstance(cause, AttributeError) or cause.name not in dir(NkiTensor):
+        return None
+    for name, value in arguments.items():
+        if value is cause.obj and isinstance(value, (list, tuple)):
+            limit = f"the kernel takes {name}.{cause.name}, which tensors have"
+            return refused(
+                name, f"a {type(value).__name__}", f"pass an array: np.array({name}, np.float32)", limit=limit
+            )
+    return None
 
 
 def _fields(value: Any) -> Iterable[str]:

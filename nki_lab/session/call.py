@@ -9,12 +9,13 @@ import time
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, error_of
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.beta1 import Beta1Builder
 from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
@@ -27,9 +28,10 @@ from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.path import Path, TripCounts, check_trip_counts, known_path
 from nki_lab.kernel_runtime.tensor import NkiTensor, whole
 from nki_lab.kernel_runtime.tracer import innermost_site, trace
+from nki_lab.own_faults import own_fault
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.session import arrays, programs
-from nki_lab.session.arguments import Arguments, Input, Intake, Keywords, bound
+from nki_lab.session.arguments import Arguments, Input, Intake, Keywords, bound, used_as_tensor
 from nki_lab.session.call_signatures import CallSignatures
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import INTERRUPTED, Execution, Timings
@@ -41,7 +43,13 @@ from nki_lab.source.callables import traceback_steps
 
 def written_inputs(program: Program, inputs: list[Input]) -> list[Input]:
     """The inputs whose memory some instruction writes."""
-    ids = {item.tensor._buffer.id: item for item in inputs}
+    known = _written.get(program)
+    if known is None or known[0] != len(program):
+        known = _written[program] = (len(program), _written_buffers(program))
+    return [item for number, item in {item.tensor._buffer.id: item for item in inputs}.items() if number in known[1]]
+
+
+def _written_buffers(program: Program) -> set[int]:
     rows = program.variant_column()
     first = np.frombuffer(program.op_access, np.uint32)
     accesses = np.frombuffer(program.access_view, np.uint32)
@@ -52,7 +60,11 @@ def written_inputs(program: Program, inputs: list[Input]) -> list[Input]:
             starts = first[rows == variant.id]
             for position in places:
                 seen |= {program.views[i].buffer.id for i in np.unique(accesses[starts + position]).tolist()}
-    return [item for number, item in ids.items() if number in seen]
+    return seen
+
+
+_written: WeakKeyDictionary[Program, tuple[int, set[int]]] = WeakKeyDictionary()
+"""The buffers in HBM that a program writes, with the length that it had; later calls may use the program again."""
 
 
 def refuse_unchangeable(program: Program, written: list[Input]) -> None:
@@ -86,6 +98,7 @@ class Call:
 
     path: Path | None = None
     _key: Hashable | None = None
+    _taken: Keywords = MappingProxyType({})
     _is_traced: bool = False
     """Whether all instructions of the kernel are issued."""
 
@@ -152,9 +165,9 @@ class Call:
             for name, value in call.arguments.items():
                 call.arguments[name] = intake.take(name, value)
         except NkiError as error:
-            site = self.program.sites[self.builder.site()]
-            error.diagnostics = tuple(placed(item, site) if site.file else item for item in error.diagnostics)
+            self._placed(error)
             raise
+        self._taken = call.arguments
         self.inputs, self.kind, self.computed = intake.inputs, intake.kind, values
         self.seconds["numeric"] += time.perf_counter() - start
         before = self.seconds["numeric"]
@@ -168,6 +181,12 @@ class Call:
                 programs.keep(self._key, self.program, self.structure, self.builder.notes)
         self._is_traced = True
         self.seconds["specialize"] += time.perf_counter() - middle - (self.seconds["numeric"] - before)
+
+    def _placed(self, error: NkiError) -> NkiError:
+        """Give findings about the call its place; returns the error."""
+        site = self.program.sites[self.builder.site()]
+        error.diagnostics = tuple(placed(item, site) if site.file else item for item in error.diagnostics)
+        return error
 
     def time(self, *, needed: bool = False) -> None:
         """Work out addresses and times; findings about capacity join the others.
@@ -278,6 +297,10 @@ class Call:
             cause = error.__cause__
             if isinstance(cause, _OUR_MISTAKES) and _raised_by_us(cause):
                 raise self._our_fault(cause) from cause
+            if (misused := used_as_tensor(error, self._taken)) is not None:
+                operand = misused.diagnostics[0].operand
+                builder.notes = [item for item in builder.notes if item.operand != operand]  # about the same list
+                raise self._placed(misused) from None
             raise
         synchronize_cores(self.program)
         edges, missing = edges_of(self.program, self.launch.schedule)
@@ -369,11 +392,9 @@ class Call:
         return coded_error(INTERRUPTED, message, help="results of an interrupted run are not complete")
 
     def _our_fault(self, error: Exception) -> NkiError:
-        item = diagnose(
-            "NKI901",
+        item = own_fault(
             f"nki_lab failed with {type(error).__name__}: {error}",
             limit="a kernel runs, or a diagnostic says why it does not",
-            help="please report the kernel together with this message",
         )
         site = innermost_site(error.__traceback__)
         if site is None and self.executor is not None and len(self.program):

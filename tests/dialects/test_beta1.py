@@ -21,7 +21,8 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.dialects import kernel as kernels
 
 MODULES = ["neuronxcc", "neuronxcc.nki", *(f"neuronxcc.nki.{name}" for name in (
-    "language", "isa", "isa.constants", "typing", "compiler", "tensor"))]  # fmt: skip
+    "language", "language.iterators", "isa", "isa.constants", "isa.neuron_isa", "typing", "compiler", "tensor", "nccl",
+    "kernels", "kernels.attention", "compiler.backends.neuron.indexing"))]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -202,7 +203,10 @@ def test_parameters_are_held_to_their_annotations() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "code", "exception"),
     [
-        ("language", "atomic_rmw", "NKI010", NotImplementedError),
+        ("language", "gemm_grid", "NKI010", NotImplementedError),
+        ("nccl", "all_reduce", "NKI010", NotImplementedError),
+        ("_private.private_api", "sendrecv", "NKI010", NotImplementedError),
+        ("kernels.attention", "flash_fwd", "NKI010", NotImplementedError),
         ("isa", "builtin_custom_op", "NKI010", NotImplementedError),
         ("isa", "tensor_scalr", "NKI006", AttributeError),
         ("language", "aranje", "NKI006", AttributeError),
@@ -216,8 +220,8 @@ def test_missing_names_say_why(module: str, name: str, code: str, exception: typ
 
 
 def test_a_missing_name_in_an_import_statement_says_why() -> None:
-    with pytest.raises(NkiError, match=r"NKI010 neuronxcc\.nki\.language\.atomic_rmw"):
-        from neuronxcc.nki.language import atomic_rmw  # noqa: F401
+    with pytest.raises(NkiError, match=r"NKI010 neuronxcc\.nki\.language\.gemm_grid"):
+        from neuronxcc.nki.language import gemm_grid  # noqa: F401
 
 
 def test_an_unmodelled_instruction_in_a_kernel_is_placed_at_its_name() -> None:
