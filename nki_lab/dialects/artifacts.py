@@ -92,11 +92,11 @@ class Artifacts:
                 yield f"{place}: recording of {name} in place of {self.recording}; nki_lab.open reads it"
             elif field == "profile":
                 writing.write(recording, place)
-                yield f"{place}: Neuron Explorer tables of {name} in place of {self.profile}, {PREDICTED}"
+                yield f"{place}: Neuron Explorer tables of the predicted profile of {name} in place of {self.profile}"
             elif field == "report":
                 with replacing(place) as stream:
                     stream.write(json.dumps(_report(name, execution.timeline.summary), indent=1).encode() + b"\n")
-                yield f"{place}: summary of {name}, {PREDICTED}"
+                yield f"{place}: summary of the predicted profile of {name}"
             else:
                 listing = place / f"{name}.nki-ir.txt"
                 with replacing(listing) as stream:

@@ -65,22 +65,21 @@ class Kernel:
     # -- calls -------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the simulator, or, inside a kernel, as a part of it."""
+        """Run on the simulator, or as a part of what makes the call: a kernel, or what torch or JAX trace."""
         if torch_calls.is_followed():
             return torch_calls.call(self, args, kwargs)
         if local.builder is not None:
             return self.inline(args, kwargs)
+        if jax_calls.is_traced(args, kwargs):
+            return jax_calls.call(self, args, kwargs)
         with user_frames:
             return self.launch(args, kwargs)
 
     def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], prepared: session.Launch | None = None) -> Any:
         """Run on the simulator; gives the results. An observer gets errors and warnings, else they are printed.
 
-        A call that JAX traces becomes a part of the traced function. `prepared` is the launch of a call that was
-        prepared earlier, with the target and the options of then.
+        `prepared` is the launch of a call that was prepared earlier, with the target and the options of then.
         """
-        if jax_calls.is_traced(args, kwargs):
-            return jax_calls.call(self, args, kwargs)
         return self.launched(args, kwargs, prepared=prepared).outputs
 
     def launched(
@@ -95,7 +94,7 @@ class Kernel:
         launch = prepared or self.prepared()
         observer = launches.current_observer()
         if observer is not None:
-            return self._observed(observer, launch, args, kwargs)
+            return self._observed(observer, launch, args, kwargs, timed=timed)
         execution = self._executed(launch, args, kwargs, timed=timed)
         announce(item for item in execution.diagnostics if item.code not in self.quiet)
         return execution
@@ -106,6 +105,8 @@ class Kernel:
         launch: session.Launch,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
+        *,
+        timed: bool,
     ) -> session.Execution:
         """Run under an observer; a call that had shapes for arguments computes nothing."""
         given, named, valued = launches.filled(observer.inputs, args, kwargs)
@@ -113,7 +114,7 @@ class Kernel:
             self.check_grid(launch.arch)
             execution = session.profile(launch, given, named)
         else:
-            execution = self._executed(launch, given, named, on_error="report", timed=observer.timed)
+            execution = self._executed(launch, given, named, on_error="report", timed=timed or observer.timed)
         loud = tuple(item for item in execution.diagnostics if item.code not in self.quiet)
         observer.launched(self.__name__, replace(execution, diagnostics=loud), (*given, *named.values()))
         if execution.error is not None:

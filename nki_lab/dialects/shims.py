@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType
 from typing import Any
 
 from nki_lab.diagnostic import coded_error, error_class
 from nki_lab.dialects import beta1, current
+from nki_lab.dialects.environment import chosen
 from nki_lab.dialects.kernel import Kernel
 from nki_lab.dialects.modules import Description, DialectModule, is_ours, make_modules
 from nki_lab.frameworks.entries import Entries
@@ -22,14 +23,30 @@ def as_kernel(function: Callable[..., Any]) -> Kernel:
     """`function` itself where it is a kernel; else a kernel of it, in the dialect of the modules that it names."""
     if isinstance(function, Kernel):
         return function
-    names = function.__globals__.values() if isinstance(function, FunctionType) else ()
-    of_nki = any(isinstance(item, ModuleType) and item.__name__.partition(".")[0] == "nki" for item in names)
-    made: Kernel = (current.jit if of_nki else beta1.jit)(function)
+    made: Kernel = (current.jit if "nki" in _roots(function) else beta1.jit)(function)
     return made
 
 
+def _roots(function: object) -> set[str]:
+    """Return the packages that a function names; those that its module names where it names none of the dialects'."""
+    if not isinstance(function, FunctionType):
+        return set()
+    known = function.__globals__
+    for names in (function.__code__.co_names, known):
+        modules = (known[name] for name in names if isinstance(known.get(name), ModuleType))
+        found = {module.__name__.partition(".")[0] for module in modules}
+        if found & {"nki", "neuronxcc"}:
+            return found
+    return set()
+
+
+def on_target(target: str | None) -> AbstractContextManager[Any]:
+    """While this lasts, `target` is that of calls that name none."""
+    return nullcontext() if target is None else chosen(target=target)
+
+
 def _modules(root: str) -> dict[str, DialectModule]:
-    entries = Entries(current.jit, beta1.jit, as_kernel, current.modules()["nki"])
+    entries = Entries(current.jit, beta1.jit, as_kernel, current.modules()["nki"], on_target)
     shim = SHIMS[root]
     return make_modules({name: Description(names, shim.doc) for name, names in shim.modules(entries).items()}, missing)
 

@@ -196,12 +196,8 @@ class KernelCall:
 
 
 def user_place() -> Callable[[Diagnostic], Diagnostic]:
-    """Return what gives findings the place of the call that is being made, outside of JAX's own code."""
-    import jax
-
+    """Return what gives findings the place of the call that is being made."""
     frame = user_frame(2)
-    while frame is not None and frame.f_code.co_filename.startswith(jax.__path__[0]):
-        frame = frame.f_back
     if frame is None:
         return lambda item: item
     site = site_at(frame.f_code, frame.f_lasti)

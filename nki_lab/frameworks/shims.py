@@ -7,10 +7,11 @@ and never where the real package is installed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from nki_lab.diagnostic import Diagnostic, diagnose
-from nki_lab.frameworks import jax_neuronx, torch_neuronx, torch_xla
+from nki_lab.frameworks import jax_neuronx, neuron_dtypes, nki_cpu_simulator, torch_neuronx, torch_xla
 from nki_lab.frameworks.entries import Entries
 from nki_lab.isa.spelling import did_you_mean
 
@@ -31,6 +32,9 @@ SHIMS: Final[Mapping[str, Shim]] = {
     "torch_neuronx": Shim("torch", "torch", torch_neuronx.modules, "Kernels in PyTorch, on the nki_lab simulator."),
     "torch_xla": Shim("torch", "torch", torch_xla.modules, "One XLA device, which is the CPU that nki_lab runs on."),
     "jax_neuronx": Shim("jax", "jax", jax_neuronx.modules, "Kernels in JAX, on the nki_lab simulator."),
+    "neuron_jax": Shim("jax", "jax", partial(jax_neuronx.modules, root="neuron_jax"), "An older name of jax_neuronx."),
+    "neuron_dtypes": Shim("numpy", "", neuron_dtypes.modules, "The dtypes of kernels in NumPy arrays."),
+    "nki_cpu_simulator": Shim("numpy", "", nki_cpu_simulator.modules, "The nki_lab simulator, beside nki."),
 }
 """The shims by the name of the package."""
 

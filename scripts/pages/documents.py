@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,6 +19,11 @@ SHOWN: Final = ("output", "view")
 _TOP: Final = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 
 
+_CONTENTS: Final = re.compile(r"^```\{toctree\}\n.*?^```$", re.MULTILINE | re.DOTALL)
+_OTHERS: Final = "others"
+"""The line of a table of contents that stands for all documents of the top folder that no other one names."""
+
+
 class BlockError(Exception):
     """A block of a document that did not end as it says."""
 
@@ -31,11 +37,26 @@ def sources() -> dict[str, Path]:
 def page(place: str, file: Path, out: Path) -> str:
     """Return the Markdown of a document; pages of runs that its blocks write go below `out`."""
     text = of_the_site(file.read_text(encoding="utf-8"), file.relative_to(ROOT).as_posix())
+    text = _CONTENTS.sub(lambda match: _with_others(match[0]), text)
     found = blocks(text)
     if not any(option in block.options for block in found for option in SHOWN):
         return text
     with tempfile.TemporaryDirectory() as folder:
         return _executed(text, found, place, Path(folder), out)
+
+
+def _with_others(contents: str) -> str:
+    """Return a table of contents that lists the documents that no table lists."""
+    lines = contents.split("\n")
+    return "\n".join(item for line in lines for item in (unlisted() if line == _OTHERS else [line]))
+
+
+def unlisted() -> list[str]:
+    """Return the documents of the top folder that no table of contents names."""
+    found = [match[0] for file in sources().values() for match in _CONTENTS.finditer(file.read_text(encoding="utf-8"))]
+    lines = {line for contents in found for line in contents.split("\n")}
+    top = [place.removesuffix(".md") for place in sources() if "/" not in place and place != "index.md"]
+    return [f"/{name}" for name in top if f"/{name}" not in lines]
 
 
 def _executed(text: str, found: list[Block], place: str, folder: Path, out: Path) -> str:

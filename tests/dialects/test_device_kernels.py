@@ -129,7 +129,9 @@ def test_a_benchmark_writes_recording_and_profile_under_the_stems(
     assert len(profile.recording) == len(saved.recording)
     shown = capsys.readouterr().out
     assert "file.nkirec: recording of double in place of file.neff" in shown
-    assert "profile.explorer: Neuron Explorer tables of double in place of profile.ntff" in shown
+    assert (
+        "profile.explorer: Neuron Explorer tables of the predicted profile of double in place of profile.ntff" in shown
+    )
     timed(X)  # a second call replaces them
     assert listed(tmp_path) == ["file.nkirec", "profile.explorer"]
 

@@ -172,17 +172,6 @@ def test_no_name_is_both_removed_and_there() -> None:
     assert not [(module, name) for module, name in REMOVED if name in vars(importlib.import_module(module))]
 
 
-def test_what_is_not_modelled_says_so_when_it_is_called() -> None:
-    assert ncc.all_to_all_v.__name__ == "all_to_all_v"
-
-    def kernel(x):
-        counts = nl.ndarray((3, 2), dtype=nl.uint32, buffer=nl.shared_hbm)
-        ncc.all_to_all_v([x], [x], ReplicaGroup([[0, 1]]), counts)
-
-    with pytest.raises(NotImplementedError, match=r"NKI010 nki.collectives.all_to_all_v is part of NKI 0.6"):
-        nki_lab.compile(kernel, nki_lab.spec((2, 2), "float32"))
-
-
 # -- annotations ------------------------------------------------------------------------------------------------------
 
 

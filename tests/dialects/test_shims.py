@@ -116,4 +116,5 @@ MADE = {name: module for root in SHIMS for name, module in shims._modules(root).
 @for_each([(name, key) for name, module in MADE.items() for key in module.__all__])
 def test_every_name_of_a_shim_is_documented(place: tuple[str, str]) -> None:
     module, name = place
-    assert getattr(MADE[module], name).__doc__
+    value = getattr(MADE[module], name)
+    assert value.__doc__ or "frameworks" not in getattr(value, "__module__", "")  # dtypes and names of NKI: elsewhere

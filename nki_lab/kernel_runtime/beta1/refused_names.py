@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, diagnose
+from nki_lab.isa.spec import TABLE
 
-_COLLECTIVES: Final = "write the kernel in the current dialect: nki.collectives has these operations, and nki_lab.run_ranks runs the ranks"
+_COLLECTIVES: Final = (
+    "write the kernel in the current dialect: nki.collectives has such operations; nki_lab.run_ranks runs the ranks"
+)
 _TWO_CORES: Final = "write the kernel in the current dialect, with nisa.{} and a launch on kernel[2]"
 _PACKAGED: Final = "a kernel of AWS's own package without public source: write it with nki.language and nki.isa"
 
@@ -34,8 +37,7 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
         ("all_gather", "all_reduce", "all_to_all", "collective_permute", "collectives", "reduce_scatter"), _COLLECTIVES
     ),
     "neuronxcc.nki._private.private_api": {
-        "core_barrier": _TWO_CORES.format("core_barrier"),
-        "sendrecv": _TWO_CORES.format("sendrecv"),
+        **{name: _TWO_CORES.format(name) for name, item in TABLE.items() if item.synchronizes is not None},
         "do_while": "loops whose condition is data exist in the current dialect: nl.while_loop",
         "cc_div": "divide whole numbers in Python: -(-a // b) rounds up",
         **dict.fromkeys(
