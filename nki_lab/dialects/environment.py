@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
 from nki_lab.call_records.choices import choices
@@ -94,14 +93,18 @@ def _named(name: Any, origin: str) -> Arch:
 
 def _configured() -> tuple[str, str]:
     """The target in the nearest pyproject.toml that has one to say, with the file's path."""
-    folder = Path.cwd()
-    for place in (folder, *folder.parents):
-        file = place / "pyproject.toml"
+    folder = os.getcwd()  # noqa: PTH109
+    while True:
+        file = os.path.join(folder, "pyproject.toml")  # noqa: PTH118 - paths as text: each call of a kernel looks here
         try:
-            stamp = file.stat()
+            stamp = os.stat(file)  # noqa: PTH116
         except OSError:
+            parent = os.path.dirname(folder)  # noqa: PTH120
+            if parent == folder:
+                break
+            folder = parent
             continue
-        return _target_in(str(file), stamp.st_mtime_ns, stamp.st_size), str(file)
+        return _target_in(file, stamp.st_mtime_ns, stamp.st_size), file
     return "", ""
 
 
