@@ -9,7 +9,7 @@ VENV ?= .venv
 export PYTHON ?= python3
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-NEWEST := .venv-newest
+MATRIX := .venv-matrix
 NODE := labextension/node_modules/.ready
 ASSETS := nki_lab/widgets/static/assets.json
 GENERATED := labextension/src/_generated
@@ -23,7 +23,7 @@ ifneq ($(shell cat $(VENV)/.home 2>/dev/null),$(CURDIR))
 $(READY): made-elsewhere
 endif
 
-.PHONY: help demo lab test test-newest test-all lint lint-python lint-typescript assets chromium screenshots format fuzz bench calibration clean made-elsewhere
+.PHONY: help demo lab test test-newest test-matrix test-all lint lint-python lint-typescript assets chromium screenshots format fuzz bench calibration clean made-elsewhere
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,8 +45,12 @@ test: lint $(READY) chromium ## lint, every test that is not slow, and test-newe
 	@$(PY) -m pytest -q -m "not slow" $(SPREAD) --no-loadscope-reorder $(ALONE)
 	@$(MAKE) test-newest
 
-test-newest: ## the core of the suite on the newest Python found (3.12 or later), with the newest NumPy
-	@SPREAD="$(SPREAD)" scripts/newest-python $(NEWEST)
+test-newest: $(READY) ## the core of the suite on the newest Python found, with the newest NumPy, from the wheel
+	@SPREAD="$(SPREAD)" $(PY) scripts/test_matrix.py $(MATRIX) --newest
+
+test-matrix: $(READY) ## the same on each Python found, with the lowest and the highest NumPy, then the extras
+	@SPREAD="$(SPREAD)" $(PY) scripts/test_matrix.py $(MATRIX)
+	@$(PY) -m pytest -q tests/slow/test_installs.py
 
 test-all: lint $(VENV)/.frameworks chromium ## lint, then every test, with torch and jax
 	@$(PY) -m pytest -q --hypothesis-profile=thorough $(SPREAD) $(ALONE:%=--ignore=%)
@@ -101,5 +105,5 @@ calibration: $(READY) ## published measurements beside predictions, in docs/accu
 	@$(PY) -m benchmarks.calibration $(if $(KERNELS),--kernels $(KERNELS)) $(if $(REASON),--worse "$(REASON)")
 
 clean: ## remove environments, node_modules, caches and built packages
-	rm -rf $(VENV) $(NEWEST) labextension/node_modules labextension/dev build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(MATRIX) labextension/node_modules labextension/dev build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -not -path './.git/*' -not -path '*/node_modules/*' -prune -exec rm -rf {} +

@@ -7,7 +7,6 @@ that the run had not reached before.
 
 from __future__ import annotations
 
-import dis
 import inspect
 from collections.abc import Iterable, Mapping
 from types import CodeType, FrameType
@@ -15,15 +14,17 @@ from typing import Final, NamedTuple
 
 from nki_lab.call_records.store import key_of
 from nki_lab.call_records.values import CHANGED, Data, encoded, has_tensor, is_mutable, unchanged
-from nki_lab.kernel_runtime.issue.source_location import is_ours
+from nki_lab.kernel_runtime.issue.source_location import is_ours, site_at
+from nki_lab.source.module import module_at
+from nki_lab.source.paths import scope_node
+from nki_lab.source.trees import FUNCTIONS, FunctionNode
+from nki_lab.source.uses import Binding, bindings, changes_items
 
 MOST_FRAMES: Final = 64
 """Frames between an instruction and its kernel that are looked at."""
 MOST_NOTED: Final = 64
 """Calls of one function that are noted in one run."""
 
-_STORES: Final = frozenset({"STORE_FAST", "DELETE_FAST", "STORE_DEREF", "DELETE_DEREF"})
-_CHANGES: Final = frozenset({"STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR"})
 _CHANGING: Final = frozenset({
     "append", "extend", "insert", "pop", "popitem", "remove", "clear", "update", "setdefault", "sort", "reverse",
     "setattr", "__setattr__",
@@ -38,46 +39,50 @@ class NotedCall(NamedTuple):
 
 
 class _Body(NamedTuple):
-    """The parameters of a function, and what its code does with them.
+    """The parameters of a function, and what its source does with them.
 
-    `stores` are the offsets at which a name is bound again, `jumps` the loops' ways back, from and to. With `changes`
+    `stores` are the places at which a name is bound again, None where there is no source text to tell. With `changes`
     it changes containers or objects. `code` stays alive, so that its id does.
     """
 
     code: CodeType
     parameters: tuple[str, ...]
-    stores: tuple[tuple[int, str], ...]
-    jumps: tuple[tuple[int, int], ...]
+    stores: tuple[Binding, ...] | None
     changes: bool
 
     def bound_again(self, offset: int) -> frozenset[str]:
         """Return the parameters that may no longer have the caller's value at an offset."""
-        return frozenset(
-            name
-            for at, name in self.stores
-            if at < offset or any(start > at and end <= offset for start, end in self.jumps)
-        )
+        if self.stores is None:
+            return frozenset(self.parameters)
+        site = site_at(self.code, offset)
+        place = site.line, site.column, site.end_line, site.end_column
+        return frozenset(item.name for item in self.stores if item.reaches(place))
 
 
 _bodies: dict[int, _Body] = {}
 
 
-def _body_of(code: CodeType) -> _Body:
+def _body_of(code: CodeType, offset: int) -> _Body:
     known = _bodies.get(id(code))
     if known is None:
         count = code.co_argcount + code.co_kwonlyargcount
         count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
         names = code.co_varnames[:count]
-        steps = list(dis.get_instructions(code))
-        stores = tuple((step.offset, step.argval) for step in steps if step.opname in _STORES and step.argval in names)
-        jumps = tuple(
-            (step.offset, step.argval)
-            for step in steps
-            if "JUMP" in step.opname and isinstance(step.argval, int) and step.argval <= step.offset
-        )
-        changes = bool(_CHANGING & {*code.co_names}) or any(step.opname in _CHANGES for step in steps)
-        known = _bodies[id(code)] = _Body(code, names, stores, jumps, changes)
+        node = _function_of(code, offset)
+        stores = None if node is None else tuple(item for item in bindings(node) if item.name in names)
+        changes = node is None or bool(_CHANGING & {*code.co_names}) or changes_items(node)
+        known = _bodies[id(code)] = _Body(code, names, stores, changes)
     return known
+
+
+def _function_of(code: CodeType, offset: int) -> FunctionNode | None:
+    module = module_at(code.co_filename)
+    if module is None:
+        return None
+    site = site_at(code, offset)
+    place = site.line, site.column, site.end_line, site.end_column
+    node = scope_node(module, code.co_name, code.co_firstlineno, place)
+    return node if isinstance(node, FUNCTIONS) else None
 
 
 class CallLog:
@@ -105,7 +110,7 @@ class CallLog:
     def _enter(self, frame: FrameType, code: CodeType) -> None:
         if self._counts.get(id(code), 0) >= MOST_NOTED:
             return
-        body, own = _body_of(code), frame.f_locals
+        body, own = _body_of(code, frame.f_lasti), frame.f_locals
         again = body.bound_again(frame.f_lasti)
         values = {name: own[name] for name in body.parameters if name in own and name not in again}
         call = (id(code), len(again), *(id(value) for value in values.values()))

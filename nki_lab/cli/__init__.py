@@ -19,16 +19,17 @@ from nki_lab.cli import check as checks
 from nki_lab.cli import kernels
 from nki_lab.cli import signatures as recorded
 from nki_lab.cli.kernels import Settings
-from nki_lab.cli.report import explain, version
+from nki_lab.cli.report import explain
 from nki_lab.cli.scripts import execute, import_folder, readable, status_of
 from nki_lab.diagnostic import NkiError
+from nki_lab.own_faults import version
 
 INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name; that of the process where not given)."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
         status = command(arguments)
@@ -69,7 +70,7 @@ _KERNEL: Final[dict[str, Settings]] = {
 """The options of a command that takes a kernel with its arguments."""
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     from nki_lab.lsp import start as lsp
 
     parser = argparse.ArgumentParser(prog="nki-lab", description="NKI kernels on any computer.", allow_abbrev=False)

@@ -115,14 +115,15 @@ def check(arguments: argparse.Namespace) -> int:
 def _once(found: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Return findings, each code once at a place: several kernels may call a helper, whose own file is checked too.
 
-    The arguments of a call are told once.
+    The arguments of a call are told once, and so is a hint that holds at several places.
     """
+    from nki_lab.query.grouping import grouped
     from nki_lab.query.messages import shapes_once
 
     first: dict[object, Diagnostic] = {}
     for item in found:
         first.setdefault((item.code, item.span or item.message), item)
-    return list(shapes_once(first.values()))
+    return grouped(shapes_once(first.values()))
 
 
 def target_of(given: str | None) -> str | None:

@@ -25,6 +25,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose, error_of
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.interpreter import ModuleFinder, Signature
+from nki_lab.own_faults import own_fault
 from nki_lab.query import Document, EvaluationRequest, Examination
 from nki_lab.query.call_sites import CallSite, call_sites
 from nki_lab.query.configuration import Selection
@@ -255,11 +256,10 @@ def _diff(file: str, before: bytes, after: bytes) -> str:
 
 
 def _our_fault(job: Job, message: str) -> Diagnostic:
-    return diagnose(
-        "NKI901",
+    return own_fault(
         message,
         span=Span(job.file, 1, 1, 1, 2),
-        help="report it with the file",
+        report="the file",
         limit="nothing that a file contains makes the checker fail",
     )
 

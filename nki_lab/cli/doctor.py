@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import sys
@@ -10,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from nki_lab.cli.report import version
+from nki_lab.own_faults import installed_version, version
 
 PACKAGES: Final = ("numpy", "ml_dtypes", "pyarrow", "ipywidgets", "bokeh", "jupyterlab", "pygls", "lsprotocol",
                    "libcst", "perfetto", "torch", "jax")  # fmt: skip
@@ -23,6 +22,7 @@ def findings() -> dict[str, Any]:
     """Versions, the target in force and where it is from, real NKI packages, and how much of NKI there is."""
     from nki_lab.dialects.activation import real_packages
     from nki_lab.dialects.environment import resolve_target, target_origin
+    from nki_lab.dialects.shims import shims
     from nki_lab.isa.arch import GENERATIONS, TARGETS
     from nki_lab.kernel_runtime.numerics import blas
 
@@ -32,11 +32,12 @@ def findings() -> dict[str, Any]:
         "executable": sys.executable,
         "system": f"{platform.system()} {platform.machine()}",
         "processors": os.cpu_count() or 0,
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: installed_version(name) for name in PACKAGES},
         "blas": blas.library(),
         "blas_threads": blas.threads(),
         "labextension": _extension(),
         "real_packages": real_packages(),
+        "shims": shims(),
         "target": resolve_target().target,
         "target_from": target_origin(),
         "generations": {
@@ -59,6 +60,9 @@ def as_text(found: Mapping[str, Any]) -> str:
     lines = [f"{name:<12} {text}" for name, text in rows]
     for name, place in found["real_packages"].items():
         lines.append(f"{name:<12} a real package, {place}: activate(force=True) and run --force simulate all the same")
+    for name, place in found["shims"].items():
+        told = f"the installed package, {place}" if place else "simulated while nki_lab is active"
+        lines.append(f"{name:<12} {told}")
     lines += ["", f"target in force: {found['target']} (from {found['target_from']})"]
     lines += [f"  {name:<14} {', '.join(names)}" for name, names in found["generations"].items()]
     lines.append("")
@@ -66,14 +70,6 @@ def as_text(found: Mapping[str, Any]) -> str:
         release = found["modelled"]["release"]
         lines.append(f"{module}: {counts['modelled']} of {counts['published']} functions of NKI {release} modelled")
     return "\n".join([*lines, "", "nki-lab doctor --coverage lists them one by one"])
-
-
-def _version(package: str) -> str:
-    """The installed version, empty where there is none."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def _extension() -> str:

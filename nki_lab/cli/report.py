@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,14 +10,9 @@ from nki_lab.cli.sarif import cell_of, from_here, physical, sarif, sentence
 from nki_lab.diagnostic import Diagnostic, coded_error, render
 from nki_lab.export.findings import counts
 from nki_lab.isa.spelling import did_you_mean
+from nki_lab.own_faults import version
 
 _GITHUB_LEVELS: Final = {"error": "error", "warning": "warning", "information": "notice", "hint": "notice"}
-
-
-def version() -> str:
-    """Return the version of nki_lab. The package is of a higher layer, and loaded already."""
-    found: str = vars(sys.modules["nki_lab"])["__version__"]
-    return found
 
 
 def text(found: Sequence[Diagnostic], *, source_line: Callable[[str, int], str] | None = None, calls: str = "") -> str:
@@ -82,7 +76,7 @@ def explain(name: str) -> str:
     It is what hovers and the documentation show. NKI006 for anything else.
     """
     from nki_lab.query import explain as explanation
-    from nki_lab.query.names import known_names
+    from nki_lab.query.pages import known_names
 
     found = explanation(name)
     if found is not None:

@@ -9,6 +9,7 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.dialects import launches
 from nki_lab.dialects.annotation import check_shapes
 from nki_lab.dialects.kernel import Kernel
+from nki_lab.dialects.tracebacks import user_frames
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime import beta1
 from nki_lab.kernel_runtime.issue.context import local
@@ -34,10 +35,11 @@ class Beta1Kernel(Kernel):
         kernels compare both; the NkiError is its cause. A notebook cell gets the NkiError.
         """
         try:
-            return Beta1Kernel.launch(self, args, kwargs)
+            with user_frames:
+                return Beta1Kernel.launch(self, args, kwargs)
         except NkiError as error:
             found = error.diagnostics[0]
-            if found.code != "NKI310" or found.measured is None or launches.current_observer() is not None:
+            if found.code != "NKI310" or found.measured is None or launches.is_interactive():
                 raise
             index, size = found.measured
             raise IndexError(f"index {index} is out of bounds for axis 0 with size {size}") from error

@@ -93,7 +93,7 @@ class DeviceKernel(Beta1Kernel):
         """Check the keywords of the decorator: NKI012 for a value that its option does not take."""
         self.artifacts.places()
 
-    def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], prepared: session.Launch | None = None) -> Any:
         """Run once, write what the options name, and give the results.
 
         Arguments that are only shapes (`nt.tensor[[128, 512], nl.float32]`) are timed and give no results. NKI021
@@ -102,18 +102,20 @@ class DeviceKernel(Beta1Kernel):
         self.artifacts.require()
         shapes = tuple(_as_shape(item) for item in args)
         named = {name: _as_shape(item) for name, item in kwargs.items()}
-        execution = self._once(shapes, named)
+        execution = self._once(shapes, named, prepared)
         self._finish(execution)
         if self.artifacts.wanted:
             for line in self.artifacts.write(self.__name__, execution):
                 print(line)
         return execution.outputs
 
-    def _once(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> session.Execution:
+    def _once(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], prepared: session.Launch | None
+    ) -> session.Execution:
         given = (*args, *kwargs.values())
         if launches.current_observer() is not None or not any(isinstance(item, TensorSpec) for item in given):
-            return self.launched(args, kwargs, timed=self.timed or self.artifacts.wanted)
-        launch = self.prepared()
+            return self.launched(args, kwargs, timed=self.timed or self.artifacts.wanted, prepared=prepared)
+        launch = prepared or self.prepared()
         self._check_launch(launch.arch, args, kwargs)
         execution = session.profile(launch, args, kwargs)
         announce(item for item in execution.diagnostics if item.code not in self.quiet)

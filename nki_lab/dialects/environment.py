@@ -26,6 +26,7 @@ from nki_lab.source_files import read_source
 
 TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 PRECISE_VARIABLE: Final = "NKI_PRECISE_FP"
+TRACEBACK_VARIABLE: Final = "NKI_LAB_TRACEBACK"
 NOTEBOOK_VARIABLE: Final = "NKI_LAB_NOTEBOOK_BYTES"
 NOTEBOOK_BYTES: Final = 5 * 2**20
 """Bytes that one run may add to a saved notebook unless the environment says otherwise."""
@@ -33,19 +34,20 @@ NOTEBOOK_BYTES: Final = 5 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """The options in the first line of a notebook cell, for all that the cell runs."""
+    """The options in the first line of a notebook cell, for all that the cell runs; or those of a test."""
 
     target: Arch | None = None
     strict: bool = False
+    precise: bool | None = None
 
 
 _cells: list[_Cell] = [_Cell()]
 
 
 @contextmanager
-def chosen(*, target: str | None = None, strict: bool = False) -> Iterator[Arch]:
-    """While this lasts, in all threads, `target` and `strict` are those of calls that name none; gives the target."""
-    _cells.append(_Cell(None if target is None else _named(target, "--target"), strict))
+def chosen(*, target: str | None = None, strict: bool = False, precise: bool | None = None) -> Iterator[Arch]:
+    """While this lasts, in all threads, these choices are those of calls that name none; gives the target."""
+    _cells.append(_Cell(None if target is None else _named(target, "--target"), strict, precise))
     try:
         yield resolve_target()
     finally:
@@ -116,11 +118,13 @@ def _target_in(file: str, _changed: int, _size: int) -> str:
 
 
 def default_options(dialect: str) -> Options:
-    """The options of a run that names none: NKI_PRECISE_FP decides on rounding, where it is set.
+    """The options of a run that names none: cell or test, else NKI_PRECISE_FP decides on rounding, where it is set.
 
     Kernels of Beta 1 have a default of their own.
     """
-    strict = _cells[-1].strict
+    strict, precise = _cells[-1].strict, _cells[-1].precise
+    if precise is not None:
+        return Options(precise=precise, strict=strict)
     value = os.environ.get(PRECISE_VARIABLE, "").strip().casefold()
     if value in ("0", "false", "off", "no"):
         return Options(precise=False, strict=strict)
@@ -135,6 +139,11 @@ def records_calls(function: object) -> bool:
         return True
     code = getattr(function, "__code__", None) or code_of(function)
     return code is not None and project_of(code.co_filename).records
+
+
+def shows_own_frames() -> bool:
+    """Return whether tracebacks show the frames of this package: NKI_LAB_TRACEBACK=full."""
+    return os.environ.get(TRACEBACK_VARIABLE, "").strip().casefold() == "full"
 
 
 def notebook_bytes() -> int:

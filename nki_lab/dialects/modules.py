@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -60,7 +59,7 @@ class DialectModule(ModuleType):
             raise AttributeError(name)
         own = vars(self)
         diagnostic = own[MARK](self.__name__, name, [key for key in own if not key.startswith("_")])
-        if _is_import(asking):
+        if _is_import(asking) and f"{self.__name__}.{name}" not in sys.modules:
             # `from nki.language import x` keeps the text of an ImportError, and drops that of an AttributeError.
             raise error_class(ImportError)((diagnostic,))
         raise error_of(diagnostic)
@@ -118,9 +117,8 @@ def _meant(value: Any) -> Any:
 
 
 def _is_import(frame: FrameType) -> bool:
-    """Whether the frame is executing `from module import name`."""
-    code = frame.f_code.co_code
-    return 0 <= frame.f_lasti < len(code) and dis.opname[code[frame.f_lasti]] == "IMPORT_FROM"
+    """Whether the frame is that of Python's import system, which asks for the names of `from module import name`."""
+    return frame.f_code.co_name == "_handle_fromlist" and frame.f_globals.get("__name__") == "importlib._bootstrap"
 
 
 def _make_module(name: str, described: Description, missing: Missing) -> DialectModule:

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from nki_lab.diagnostic import coded_error
 from nki_lab.export.files import replacing
 from nki_lab.export.findings import queues, source_lines
+from nki_lab.extras import extra
 from nki_lab.kernel_runtime.recording import Recording, schema
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
@@ -45,15 +45,8 @@ def write(recording: Recording, path: str | os.PathLike[str]) -> None:
 
 
 def _protos() -> Any:
-    try:
+    with extra("perfetto", "a trace for Perfetto needs", operand="to_perfetto"):
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
-    except ImportError as error:
-        raise coded_error(
-            "NKI022",
-            f"traces for Perfetto need the package perfetto: {error}",
-            operand="to_perfetto",
-            help="pip install 'nki-lab[perfetto]'",
-        ) from error
     return perfetto_trace_pb2
 
 

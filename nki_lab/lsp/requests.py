@@ -16,6 +16,7 @@ from nki_lab.lsp.convert import SOURCE, diagnostic_of, plain
 from nki_lab.lsp.server import EXPLAIN, Request, Server
 from nki_lab.lsp.settings import SECTION
 from nki_lab.lsp.texts import Module
+from nki_lab.query.grouping import grouped
 
 SYNTAX_SECONDS: Final = 5.0
 SHAPES_SECONDS: Final = 0.4
@@ -87,7 +88,7 @@ def _fixes(
     def place(span: Span) -> lsp.Location | None:
         return module.location(span, server.encoding)
 
-    for item in findings_of(unit, module) if asked else ():
+    for item in grouped(findings_of(unit, module)) if asked else ():
         converted = diagnostic_of(item, place, related=False)
         if converted is None or converted[0] != uri:
             continue

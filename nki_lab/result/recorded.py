@@ -44,7 +44,7 @@ class Recorded:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the recording, and pinned tiles, into a folder, by custom called something.nkirec; what was there is
-        replaced whole.
+        replaced whole. NKI022 where the package pyarrow is missing; `pip install nki-lab[save]` brings it.
         """
         self.recording.save(path, self.pins)
         return Path(path)
@@ -68,7 +68,8 @@ class Recorded:
     def to_explorer(self, path: str | os.PathLike[str]) -> Path:
         """Write the tables of a Neuron Explorer profile into a folder, in place of an earlier profile.
 
-        `nki_lab.open` reads the folder as a run again, to the nanosecond.
+        `nki_lab.open` reads the folder as a run again, to the nanosecond. NKI022 where the package pyarrow is missing;
+        `pip install nki-lab[save]` brings it.
         """
         from nki_lab.export.explorer import writing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import warnings
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakSet
 
 from nki_lab.rules.rule import Findings, syntax_rule
@@ -30,8 +30,7 @@ def check(facts: SyntaxFacts) -> Findings:
             warnings.simplefilter("ignore")
             # A notebook cell may await at top level.
             flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-            if sys.version_info >= (3, 12):
-                _refuse_deep_comprehensions(part)
+            part = [node for node in part if _is_safe_to_compile(node)]
             compile(ast.Module(body=part, type_ignores=[]), facts.file, "exec", flags=flags, dont_inherit=True)
     except PARSER_FAILURES as failure:
         fault = unparsable(failure, facts.file, facts.lines, in_bytes=True)
@@ -41,23 +40,58 @@ def check(facts: SyntaxFacts) -> Findings:
         _compiled.update(fresh)
 
 
-_BLOCKS: Final = (ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp)
+_INLINED: Final = sys.version_info >= (3, 12)  # a comprehension is compiled as a block of the function around it
 _MOST_BLOCKS: Final = 20  # CO_MAXBLOCKS of CPython
+_MOST_FINALLY: Final = 8  # the compiler writes what stands in a `finally` twice, in each again
 
 
-def _refuse_deep_comprehensions(body: list[ast.stmt]) -> None:
-    """Refuse comprehensions that stand in too many blocks: the compiler of Python 3.12 and 3.13 ends the process there.
+class _Nesting(NamedTuple):
+    """How deep a node stands in its function: certain blocks, the most handlers they can take, and `finally`s."""
 
-    Since 3.12 a comprehension is compiled as a block of the function around it.
+    blocks: int = 0
+    handlers: int = 0
+    finals: int = 0
+
+
+def _is_safe_to_compile(statement: ast.stmt) -> bool:
+    """Return whether Python's compiler survives a statement: since 3.12 it writes the handlers of nested comprehensions
+    and blocks into a table of fixed size, and does not look whether there is room.
+
+    Raises SyntaxError for comprehensions that stand in too many blocks in any case.
     """
-    stack: list[tuple[ast.AST, int]] = [(node, 0) for node in body]
+    stack: list[tuple[ast.AST, _Nesting]] = [(statement, _Nesting())]
+    safe = True
     while stack:
-        node, depth = stack.pop()
-        if isinstance(node, _COMPREHENSIONS):
-            depth += len(node.generators)
-        elif isinstance(node, _BLOCKS):
-            depth += 1
-        if depth > _MOST_BLOCKS and isinstance(node, _COMPREHENSIONS):
-            raise SyntaxError("too many statically nested blocks", ("", node.lineno, node.col_offset + 1, None))
-        stack.extend((child, depth) for child in ast.iter_child_nodes(node))
+        node, around = stack.pop()
+        inside = _inside(node, around)
+        if _INLINED and isinstance(node, _COMPREHENSIONS):
+            if inside.blocks > _MOST_BLOCKS:
+                raise SyntaxError("too many statically nested blocks", ("", node.lineno, node.col_offset + 1, None))
+            safe = safe and inside.handlers <= _MOST_BLOCKS
+        safe = safe and inside.finals <= _MOST_FINALLY
+        finals = set(map(id, node.finalbody)) if isinstance(node, ast.Try | ast.TryStar) else set()
+        for child in ast.iter_child_nodes(node):
+            deeper = inside._replace(finals=inside.finals + 1) if id(child) in finals else inside
+            stack.append((child, deeper))
+    return safe
+
+
+def _inside(node: ast.AST, around: _Nesting) -> _Nesting:
+    """Return the nesting of what a node contains."""
+    blocks, handlers = 0, 0
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.GeneratorExp | ast.ClassDef):
+        # Another code object; a coroutine or generator has a handler around all of it.
+        return _Nesting(handlers=2, finals=around.finals)
+    if isinstance(node, _COMPREHENSIONS):
+        blocks = len(node.generators)
+        handlers = blocks + 1 + 2 * sum(part.is_async for part in node.generators)
+    elif isinstance(node, ast.Try | ast.TryStar):  # its own, that of its `finally`, and those of a named exception
+        blocks, handlers = 1, 2 + bool(node.finalbody) + bool(node.handlers)
+    elif isinstance(node, ast.With | ast.AsyncWith):
+        blocks, handlers = 1, 2 * len(node.items)
+    elif isinstance(node, ast.For | ast.While):
+        blocks, handlers = 1, 1
+    elif isinstance(node, ast.AsyncFor):
+        blocks, handlers = 1, 2
+    return around._replace(blocks=around.blocks + blocks, handlers=around.handlers + handlers)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterator
 
 from nki_lab.source.trees import Extent, extent
 
@@ -64,6 +65,24 @@ def last_comparison(test: ast.expr) -> ast.Compare | None:
         case _:
             return None
     return next((found for part in reversed(parts) if (found := last_comparison(part)) is not None), None)
+
+
+def condition_places(test: ast.expr, owner: ast.AST) -> Iterator[Extent]:
+    """Return the places at which Python asks the parts of a condition of `owner` for their truth."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            parts = [operand]
+        case ast.BoolOp(values=values):
+            parts = values
+        case ast.IfExp(body=body, orelse=orelse):  # its own test is another condition
+            parts = [body, orelse]
+        case _:
+            yield extent(test)
+            if _JUMPS_KEEP_COMPARISONS:
+                yield extent(owner)
+            return
+    for part in parts:
+        yield from condition_places(part, owner)
 
 
 def after(test: ast.expr, owner: ast.AST) -> ast.AST:

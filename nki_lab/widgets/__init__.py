@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.extras import extra
 from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.widgets.value_answers import Pinning
@@ -37,17 +37,8 @@ def view(
     `fault` is the row at which the run failed, -1: it did not. `tiles` answer for values while the kernel lives.
     `pins` are messages of tiles; `pin` keeps one more, of a buffer after a step, and returns its message.
     """
-    try:
+    with extra("notebook", "the visualizer needs", otherwise='write a page with run.to_html("run.html")'):
         module = importlib.import_module("nki_lab.widgets.visualizer")
-    except ModuleNotFoundError as error:
-        raise error_of(
-            diagnose(
-                "NKI022",
-                f"the visualizer needs the package {error.name}, which is not installed",
-                limit="anywidget and ipywidgets are in the extra nki-lab[notebook]",
-                help="pip install 'nki-lab[notebook]', or write a page with run.to_html(\"run.html\")",
-            )
-        ) from None
     made: Visualizer = module.Visualizer(recording, fault=fault, step=step, tiles=tiles, pins=pins, pin=pin)
     return made
 

@@ -19,7 +19,7 @@ import pytest
 KR = "kernel_runtime"
 # Lowest layer first. A layer is a row of groups: packages of one group are independent, a later group may use an earlier.
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
-    (("codes", "source_files"), ("diagnostic",)),
+    (("codes", "source_files"), ("diagnostic",), ("extras", "own_faults")),
     (("isa",), ("source",)),
     ((f"{KR}.options", f"{KR}.protocols", f"{KR}.garbage", f"{KR}.vocabulary"), (f"{KR}.tensor", f"{KR}.recording")),
     ((f"{KR}.ir",), (f"{KR}.footprint",)),
@@ -36,7 +36,14 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("rules", "call_records"),),
     (("session", "query", "wire"),),
     (("widgets", "export", "lsp"),),
-    (("testing", "dialects"), ("result",), ("demo",), ("cli", "magic", "pytest_plugin"), ("__init__", "__main__")),
+    (
+        ("frameworks",),
+        ("testing", "dialects"),
+        ("result",),
+        ("demo",),
+        ("cli", "magic", "pytest_plugin"),
+        ("__init__", "__main__"),
+    ),
 )
 PLACE = {
     part: (layer, group) for layer, row in enumerate(LAYERS) for group, packages in enumerate(row) for part in packages

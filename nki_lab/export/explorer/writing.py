@@ -19,6 +19,7 @@ from nki_lab.export.explorer.tables import DEPENDENCIES, ENGINES, INSTRUCTION, T
 from nki_lab.export.files import replacing_folder
 from nki_lab.export.findings import queues, source_lines
 from nki_lab.export.perfetto import dma_rate
+from nki_lab.extras import extra
 from nki_lab.kernel_runtime.recording import Lane, Recording
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
 
@@ -38,6 +39,9 @@ def write(recording: Recording, path: str | os.PathLike[str]) -> None:
     Raises NKI021 if it cannot be written, as into a folder that holds other files. A recording whose summary names no
     known target gets no tables of memory fullness, which are in percent of a chip's memory, and no Metadata.
     """
+    with extra("save", "a profile for Neuron Explorer needs", operand="to_explorer"):
+        import pyarrow.parquet  # noqa: F401
+
     with replacing_folder(path, [f"{table}.parquet" for table in TABLES]) as folder:
         _write(recording, folder)
 

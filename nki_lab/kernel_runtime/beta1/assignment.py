@@ -14,11 +14,11 @@ import numpy as np
 from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.beta1.blocks import BlockTensor, require_tile
 from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder
-from nki_lab.kernel_runtime.beta1.bytecode import at_user_code, is_temporary
 from nki_lab.kernel_runtime.beta1.deferred import OTHER, Deferred, result_position
 from nki_lab.kernel_runtime.beta1.elementwise import operator
 from nki_lab.kernel_runtime.beta1.index import Index, Mask
 from nki_lab.kernel_runtime.beta1.subscript import checked, restricted
+from nki_lab.kernel_runtime.beta1.user_code import computes_what_it_assigns
 from nki_lab.kernel_runtime.issue.legality import fixed_names
 from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
@@ -67,7 +67,8 @@ def computed_here(builder: DeferringBuilder, value: Any) -> Deferred | None:
         return None
     if value is not deferred.tile and (deferred.box is not None or value.size != deferred.tile.size):
         return None
-    just_computed = at_user_code(is_temporary) if builder.temporary is None else builder.temporary
+    # Without source text nothing is known, and a copy is right in any case.
+    just_computed = computes_what_it_assigns() if builder.temporary is None else builder.temporary
     return deferred if just_computed else None
 
 

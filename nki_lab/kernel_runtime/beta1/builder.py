@@ -36,7 +36,7 @@ class DeferringBuilder(Builder):
     elementwise_operators = True
 
     temporary: bool | None = None
-    """Whether the value of the running assignment was computed by it, set by who knows; None asks the bytecode."""
+    """Whether the value of the running assignment was computed by it, set by who knows; None asks the source."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from nki_lab.diagnostic import NkiError, coded_error
-from nki_lab.kernel_runtime.beta1.bytecode import at_user_code, is_branch
+from nki_lab.kernel_runtime.beta1.user_code import branches_on_it
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.pattern import extent
 
@@ -64,7 +64,7 @@ class Mask:
         return Mask((), refusal="~ of a conjunction leaves no single box")
 
     def __bool__(self) -> bool:
-        if at_user_code(is_branch):
+        if branches_on_it() is not False:  # unknown without source text: a wrong branch would be silent
             raise self.refuse_condition()
         return True
 

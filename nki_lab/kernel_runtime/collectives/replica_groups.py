@@ -250,6 +250,7 @@ def run(
     if len(group) == 1 and (builder.reader is None or len(sources) == len(into)):
         found = sources[: len(into)]
     elif builder.reader is None:
+        builder.guessed = True
         found = [arrived(builder, dst, None) for dst in into]
     else:
         results = combine(*exchanged(what, builder, group, sources))

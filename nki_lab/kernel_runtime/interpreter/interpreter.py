@@ -46,6 +46,7 @@ from nki_lab.kernel_runtime.tensor.buffer import InvalidBuffer
 from nki_lab.source.module import ModuleSource
 from nki_lab.source.positions import place_of
 from nki_lab.source.scopes import Scope
+from nki_lab.source.uses import computes
 
 REACHED: Final = "reached from this call"
 _MOST_DOUBTED: Final = 10_000
@@ -355,7 +356,7 @@ class Interpreter:
         """Let a Beta 1 builder know whether the value it is about to be assigned was made by the statement itself."""
         builder = self.builder
         if builder is not None and hasattr(builder, "temporary"):
-            builder.temporary = isinstance(value, ast.Call | ast.BinOp | ast.UnaryOp | ast.Compare)
+            builder.temporary = computes(value)
 
     def record(self, item: Diagnostic, node: ast.AST | None, frame: Frame) -> None:
         """Keep a finding, once for each code and place. The top level of an imported module is not judged."""

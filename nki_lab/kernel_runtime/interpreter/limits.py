@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic, diagnose
+from nki_lab.own_faults import own_fault
 
 _LOOK: Final = 1024  # steps between two questions whether to stop
 INSTRUCTION: Final = 32
@@ -190,9 +191,7 @@ def budget_reached(message: str) -> Diagnostic:
 
 def internal_error(error: Exception) -> Diagnostic:
     """Return the finding for an error that is none of the user's."""
-    return diagnose(
-        "NKI901",
-        f"nki_lab failed with {type(error).__name__}: {error}",
+    return own_fault(
+        f"nki_lab failed with {type(error).__name__}: {error}; a run is not affected",
         limit="nothing that a file contains makes the evaluator fail",
-        help="report it with the kernel; a run is not affected",
     )

@@ -36,6 +36,7 @@ from nki_lab.kernel_runtime.interpreter.values import (
 )
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.source.scopes import Scope
+from nki_lab.source.uses import item_value
 
 
 @compiles(ast.Expr)
@@ -54,7 +55,7 @@ def _expression(node: ast.Expr, scope: Scope) -> Statement:
 @compiles(ast.Assign)
 def _assign(node: ast.Assign, scope: Scope) -> Statement:
     value, places = compile_expression(node.value, scope), [compile_target(item, scope) for item in node.targets]
-    made = node.value if len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript) else None
+    made = item_value(node)
 
     def run(frame: Frame) -> Signal:
         found = value(frame)

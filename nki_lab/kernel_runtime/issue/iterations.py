@@ -1,37 +1,30 @@
 """The iterations of Python's loops that are running when an instruction is issued, and the places of a kernel's loops.
 
-Loops are found in the bytecode of the functions on the stack, their variables read from the frames: a kernel's `range`
-is Python's own, and there is no signal of its steps.
+Loops are found in the source of the functions on the stack, their variables read from the frames: a kernel's `range`
+is Python's own, and there is no signal of its steps. Where there is no source text there are no loops.
 """
 
 from __future__ import annotations
 
 import ast
-import dis
 import inspect
-import re
-import sys
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, Final
 
 from nki_lab.kernel_runtime.ir import Iteration, Site
-from nki_lab.kernel_runtime.issue.source_location import is_ours
+from nki_lab.kernel_runtime.issue.source_location import is_ours, site_at
 from nki_lab.kernel_runtime.tensor import VirtualRegister
-from nki_lab.source.module import module_at
-from nki_lab.source.trees import extent
-from nki_lab.source_files import line_of
+from nki_lab.source.module import ModuleSource, module_at
+from nki_lab.source.paths import first_name, scope_node, surroundings
+from nki_lab.source.trees import Extent, extent
 
 
 @dataclass(slots=True, eq=False)
 class Loop:
-    """A `for` of some function: its body as bytecode offsets, its variable, and the place of the word `for`."""
+    """A `for` of some function: its variable, and the place of the word `for`."""
 
-    first: int
-    end: int
     variable: str
     site: Site
     number: int = -1  # of the site in the program
@@ -40,8 +33,8 @@ class Loop:
 class CodePosition:
     """A place in some function: the loops around it, outermost first, and the stretch of plain code that it is in.
 
-    Places in the same loops have the same `loops`; code of a stretch runs from its begin to its end. `resumes` says
-    that the function is a generator.
+    Places in the same loops have the same `loops`; code of a stretch runs from its begin to its end, and a negative one
+    is that place alone. `resumes` says that the function is a generator.
     """
 
     __slots__ = ("block", "loops", "resumes", "variables")
@@ -64,7 +57,8 @@ class IterationTracker:
         self.root: FrameType | None = None
         self._table = table
         self._site_of = site_of
-        self._functions: dict[int, tuple[tuple[Loop, ...], list[int]]] = {}
+        self._anatomies: dict[int, _Anatomy] = {}  # by id of the code object
+        self._loops_at: dict[Site, Loop] = {}
         self._nests: dict[tuple[Loop, ...], tuple[Loop, ...]] = {}
         self._at: dict[tuple[int, int], CodePosition] = {}
         self._codes: list[CodeType] = []  # kept alive, so that ids stay unique
@@ -169,16 +163,13 @@ class IterationTracker:
         return known
 
     def _place(self, code: CodeType, offset: int) -> CodePosition:
-        found = self._functions.get(id(code))
-        if found is None:
-            standing, leaders = _anatomy(code)
-            found = self._functions[id(code)] = tuple([Loop(*loop) for loop in standing]), leaders
-        loops, leaders = found
-        inside = tuple([loop for loop in loops if loop.first <= offset < loop.end])
+        anatomy = self._anatomies.get(id(code))
+        if anatomy is None:
+            anatomy = self._anatomies[id(code)] = _anatomy(code)
+        sites, stretch = anatomy.around(offset)
+        inside = tuple([self._loops_at.setdefault(site, Loop(variable, site)) for variable, site in sites])
         return CodePosition(
-            self._nests.setdefault(inside, inside),
-            bisect_right(leaders, offset),
-            resumes=bool(code.co_flags & inspect.CO_GENERATOR),
+            self._nests.setdefault(inside, inside), stretch, resumes=bool(code.co_flags & inspect.CO_GENERATOR)
         )
 
     def enter(self) -> int:
@@ -234,70 +225,71 @@ def _flat(levels: list[Any]) -> list[tuple[Loop, Any]]:
 NOWHERE = CodePosition((), -1)
 
 
-def _leaders(code: CodeType) -> list[int]:
-    """Return the offsets at which plain code begins: after jumps, and at their targets."""
-    steps = list(dis.get_instructions(code))
-    jumps = {*dis.hasjrel, *dis.hasjabs}
-    after = {later.offset for step, later in pairwise(steps) if step.opcode in jumps}
-    return sorted(after | {step.offset for step in steps if step.is_jump_target})
+@dataclass(slots=True)
+class _Anatomy:
+    """The tree of a code object, as far as it is at hand, and what surrounds its places that were asked about."""
+
+    code: CodeType  # kept alive, so that ids stay unique
+    module: ModuleSource | None
+    scope: ast.AST | None = None
+    known: dict[int, tuple[tuple[tuple[str, Site], ...], int]] = field(default_factory=dict)
+
+    def around(self, offset: int) -> tuple[tuple[tuple[str, Site], ...], int]:
+        """Return the loops around the instruction at byte `offset`, as variable and site, and its stretch."""
+        found = self.known.get(offset)
+        if found is None:
+            found = self.known[offset] = self._find(offset)
+        return found
+
+    def _find(self, offset: int) -> tuple[tuple[tuple[str, Site], ...], int]:
+        code, module, alone = self.code, self.module, -2 - offset
+        if module is None:
+            return (), alone
+        place = _extent(site_at(code, offset))
+        if self.scope is None:
+            self.scope = scope_node(module, code.co_name, code.co_firstlineno, place)
+        if self.scope is None:
+            return (), alone
+        loops, stretch = surroundings(module, self.scope, place)
+        sites = [
+            (name, Site(code.co_filename, line, column, line, column + len("for"), code.co_qualname))
+            for name, line, column in loops
+        ]
+        return tuple(sites), alone if stretch < 0 else stretch
 
 
-_Standing = tuple[int, int, str, Site]
-_anatomies: dict[int, tuple[CodeType, list[_Standing], list[int]]] = {}  # by id: hashing code takes long; kept alive
+_anatomies: dict[int, _Anatomy] = {}  # by id: hashing code takes long
 _MOST: Final = 1024
 
 
-def _anatomy(code: CodeType) -> tuple[list[_Standing], list[int]]:
-    """Return the loops of a code object and the offsets of plain code, kept for the last objects asked about."""
+def _anatomy(code: CodeType) -> _Anatomy:
+    """Return the anatomy of a code object, kept for the last objects asked about while their text is the same."""
+    module = module_at(code.co_filename)
     known = _anatomies.get(id(code))
-    if known is None:
+    if known is None or known.module is not module:
         if len(_anatomies) >= _MOST:
             _anatomies.clear()
-        loops = [(loop.first, loop.end, loop.variable, loop.site) for loop in loops_of(code)]
-        known = _anatomies[id(code)] = code, loops, _leaders(code)
-    return known[1:]
-
-
-def loops_of(code: CodeType) -> Iterator[Loop]:
-    """Find the `for` loops of a code object that bind a name, outer loops before inner ones."""
-    steps = list(dis.get_instructions(code))
-    for number, step in enumerate(steps):
-        if step.opname != "FOR_ITER":
-            continue
-        variable = _target(steps, number + 1)
-        line, column = _word_for(code, step)
-        site = Site(code.co_filename, line, column, line, column + len("for"), code.co_qualname)
-        if variable:
-            yield Loop(step.offset + 2, step.argval, variable, site)
-
-
-def _word_for(code: CodeType, step: dis.Instruction) -> tuple[int, int]:
-    """Return the line and column at which a loop begins."""
-    place = step.positions
-    line, column = (place.lineno, place.col_offset) if place is not None else (None, None)
-    line, column = line or code.co_firstlineno, column or 0
-    if sys.version_info >= (3, 13):  # the place is that of what the loop walks, behind `for i in`
-        text = line_of(code.co_filename, line).encode()
-        column = max((found.start() for found in re.finditer(rb"\bfor\b", text[:column])), default=column)
-    return line, column
-
-
-def _target(steps: list[dis.Instruction], at: int) -> str:
-    """Return the first name that the bytecode from `at` on binds from the item of a loop; empty without one."""
-    while at < len(steps) and (steps[at].opname.startswith("UNPACK") or steps[at].opname in ("CACHE", "EXTENDED_ARG")):
-        at += 1
-    if at == len(steps) or not steps[at].opname.startswith("STORE_"):
-        return ""
-    name = steps[at].argval
-    first = name[0] if isinstance(name, tuple) else name
-    return first if isinstance(first, str) and steps[at].opname not in ("STORE_ATTR", "STORE_SUBSCR") else ""
+        known = _anatomies[id(code)] = _Anatomy(code, module)
+    return known
 
 
 def variable_at(frame: FrameType) -> str:
     """Return the name that a frame, which is asking an iterator for its next item, is about to bind to it."""
-    steps = list(dis.get_instructions(frame.f_code))
-    at = next((number for number, step in enumerate(steps) if step.offset == frame.f_lasti), len(steps))
-    return _target(steps, at + 1) if at < len(steps) and steps[at].opname == "FOR_ITER" else ""
+    module = module_at(frame.f_code.co_filename)
+    if module is None:
+        return ""
+    place = _extent(site_at(frame.f_code, frame.f_lasti))
+    loop = next((node for node in _loops(module) if place in (extent(node), extent(node.iter))), None)
+    return "" if loop is None else first_name(loop.target)
+
+
+def _loops(module: ModuleSource) -> Sequence[ast.For]:
+    """Return the `for` loops of a module, which are sought once."""
+    return module.once(ast.For, lambda: [node for node in ast.walk(module.tree) if isinstance(node, ast.For)])
+
+
+def _extent(site: Site) -> Extent:
+    return site.line, site.column, site.end_line, site.end_column
 
 
 def _whiles(file: str) -> Sequence[ast.While]:
@@ -317,7 +309,7 @@ def while_at(file: str, *place: int) -> ast.While | None:
 
 def is_tested_by_while(site: Site) -> bool:
     """Return whether a place is the test of a `while`, or a part of it."""
-    place = site.line, site.column, site.end_line, site.end_column
+    place = _extent(site)
     tests = ((extent(node), extent(node.test)) for node in _whiles(site.file))
     return any(place == whole or (test[:2] <= place[:2] and place[2:] <= test[2:]) for whole, test in tests)
 

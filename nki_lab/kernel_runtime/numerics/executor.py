@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, error_of
 from nki_lab.isa.dtype import BOOL, F32
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.coverage import Added, Tracker
@@ -47,6 +47,7 @@ from nki_lab.kernel_runtime.numerics.variant_plan import (
 )
 from nki_lab.kernel_runtime.path import Path, PathLog
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, row_major
+from nki_lab.own_faults import own_fault
 
 _REMEMBERED: Final = 4096  # planned ops kept for when the same op comes again
 _CHUNK: Final = 16_384  # ops planned at a time: plans hold a few hundred bytes an op
@@ -384,11 +385,9 @@ class Executor:
         except Exception as error:
             self.failed = index
             op = self.program.op(index)
-            item = diagnose(
-                "NKI901",
+            item = own_fault(
                 f"{op.variant.instruction.name}: the simulator failed with {type(error).__name__}: {error}",
                 limit="a legal instruction computes",
-                help="please report the kernel together with this message",
             )
             raise error_of(placed(item, op.site)) from error
         if self._resolver.notes:

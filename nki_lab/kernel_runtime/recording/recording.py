@@ -12,6 +12,7 @@ from itertools import chain
 
 import numpy as np
 
+from nki_lab.extras import extra
 from nki_lab.kernel_runtime.recording import build, check, derive, schema, zoom
 from nki_lab.kernel_runtime.recording.columns import (
     Array,
@@ -106,8 +107,11 @@ class Recording:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Recording:
         """The recording in a folder. Raises NKI018 where there is none, NKI019 if it cannot be read, NKI020 if it was
-        written by a newer version. Values are read when asked for; damaged ones raise NKI019 then."""
-        from nki_lab.kernel_runtime.recording import folder
+        written by a newer version, NKI022 without the package pyarrow. Values are read when asked for; damaged ones
+        raise NKI019 then.
+        """
+        with extra("save", "opening a saved run needs", operand="open"):
+            from nki_lab.kernel_runtime.recording import folder
 
         return cls._of(folder.load(path))
 
@@ -115,9 +119,10 @@ class Recording:
         """Write the recording into a folder, in place of the one that may be there, with the pictures of pinned tiles.
 
         Whatever interrupts this, the folder holds the old recording or the new one, whole. Raises NKI021 if the disk
-        does not take it.
+        does not take it, NKI022 without pyarrow.
         """
-        from nki_lab.kernel_runtime.recording import folder
+        with extra("save", "saving a run needs", operand="save", otherwise='write a page with run.to_html("run.html")'):
+            from nki_lab.kernel_runtime.recording import folder
 
         folder.store({name: self.table(name) for name in schema.TABLES}, path, pins)
 

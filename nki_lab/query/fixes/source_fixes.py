@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from nki_lab.diagnostic import Diagnostic, coded_error
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.extras import extra
 from nki_lab.source.module import decoded
 
 if TYPE_CHECKING:
@@ -38,14 +39,10 @@ def fixed(source: bytes, found: Sequence[Diagnostic]) -> Fixed | None:
     wanted = [item for item in found if item.code in FIXABLE and item.span is not None]
     if not wanted:
         return None
-    try:
+    with extra("fix", "--fix needs"):
         import libcst
 
         from nki_lab.query.fixes.rewriter import Rewriter
-    except ImportError:
-        raise coded_error(
-            "NKI022", "--fix needs the package libcst, which is not installed", help="pip install 'nki-lab[fix]'"
-        ) from None
     try:
         text, encoding = decoded(source)
         module = libcst.parse_module(text)

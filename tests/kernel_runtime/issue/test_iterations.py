@@ -13,7 +13,7 @@ import pytest
 from nki_lab import spec
 from nki_lab.kernel_runtime.interpreter import ModuleSource, Signature, evaluate
 from nki_lab.kernel_runtime.ir import Program, verify
-from nki_lab.kernel_runtime.issue.iterations import loops_of
+from nki_lab.source.paths import scope_node, surroundings
 from tests.calls import traced
 from tests.verdicts import SNIPPET_HEAD, loaded
 
@@ -163,16 +163,66 @@ def test_beta_1_instructions_belong_to_the_pass_that_issued_them() -> None:
     ]
 
 
-def test_the_loops_of_a_function_are_found_with_their_variables() -> None:
-    def function(rows: Any) -> None:
-        for a in rows:
-            for b, _ in a:
-                print(b)
-        for a.x in rows:
-            print(a)
-        for [c] in rows:
-            print(c)
+def loops_around(text: str, place: str) -> list[tuple[str, int]]:
+    """The loops around the first expression `place` of a function's body: variable and line, counted from the body."""
+    module = ModuleSource.parse("def f():\n" + textwrap.indent(text, "    "), "loops.py")
+    line = next(number for number, item in enumerate(module.lines, 1) if place in item)
+    column = module.lines[line - 1].index(place)
+    extent = line, column, line, column + len(place)
+    scope = scope_node(module, "f", 1, extent)
+    assert scope is not None
+    return [(name, line - 1) for name, line, _ in surroundings(module, scope, extent).loops]
 
-    assert [loop.variable for loop in loops_of(function.__code__)] == ["a", "b", "c"]
-    first, second, third = loops_of(function.__code__)
-    assert first.first < second.first < second.end <= first.end < third.first
+
+@pytest.mark.parametrize(
+    ("text", "loops"),
+    [
+        ("for a in rows:\n    for b, _ in a:\n        HERE()", [("a", 1), ("b", 2)]),
+        ("for a in HERE():\n    pass", []),
+        ("for a in rows:\n    pass\nelse:\n    HERE()", []),
+        ("for a.x in rows:\n    HERE()", []),
+        ("for [c] in rows:\n    HERE()", [("c", 1)]),
+        ("for *c, d in rows: HERE()", [("c", 1)]),
+        ("for a in rows: pass; HERE()", [("a", 1)]),
+        (
+            "for a in rows:\n    if a:\n        try:\n            pass\n        except A:\n            HERE()",
+            [("a", 1)],
+        ),
+        ("for a in rows:\n    match a:\n        case 1:\n            HERE()", [("a", 1)]),
+        ("for a in rows:\n    match a:\n        case 1 if HERE(): pass", [("a", 1)]),
+        ("for a in rows:\n    with b as c, HERE() as d:\n        pass", [("a", 1)]),
+        ("for a in rows:\n    while a:\n        for b in a:\n            f(x=HERE())", [("a", 1), ("b", 3)]),
+        ("x = [HERE() for i in rows for j in i]", [("i", 1), ("j", 1)]),
+        ("x = [1 for i in HERE() for j in i]", []),
+        ("x = [1 for i in rows for j in HERE()]", [("i", 1)]),
+        ("x = [1 for i in rows if HERE() for j in i]", [("i", 1)]),
+        ("x = {a: [HERE() for k in b]\n     for a, b in rows}", [("a", 2), ("k", 1)]),
+    ],
+)
+def test_the_loops_around_a_place_are_read_from_the_tree(text: str, loops: list[tuple[str, int]]) -> None:
+    assert loops_around(text, "HERE()") == loops
+
+
+def test_comprehensions_are_loops() -> None:
+    assert chains("made = [step(x) for k in range(2)]", "\ndef step(x):\n    ADD") == [(("k", 0),), (("k", 1),)]
+    module = "\ndef step(x):\n    ADD"
+    text = "for i in range(2):\n    made = {(i, k): step(x) for k in range(2) if k or step(x)}"
+    one = lambda i: [(("i", i), ("k", k)) for k in (0, 0, 1)]  # noqa: E731
+    module = "\ndef step(x):\n    ADD\n    return True"
+    assert chains(text, module) == one(0) + one(1)
+
+
+def test_a_branch_within_a_statement_does_not_hide_a_step() -> None:
+    module = "\ndef step(x):\n    ADD"
+    text = "for i in range(3):\n    step(x) if i == 0 else step(x) if i == 1 else step(x)"
+    assert chains(text, module) == [(("i", i),) for i in range(3)]
+    assert chains(f"for i in range(2):\n    {ADD} if i == 0 else {ADD}") == [(("i", 0),), (("i", 1),)]
+    assert chains(f"for i in range(2):\n    (i == 0 and {ADD}); (i == 1 and {ADD})") == [(("i", 0),), (("i", 1),)]
+
+
+def test_a_kernel_without_source_text_runs_without_passes() -> None:
+    names: dict[str, Any] = {}
+    exec(f"{SNIPPET_HEAD}\ndef kernel(given):\n    x = nl.load(given)\n    for i in range(2):\n        {ADD}\n", names)
+    program, _ = traced(names["kernel"], [np.zeros((4, 8), np.float32)], ["float32"], "trn2")
+    assert len(program.op_iteration) == 3
+    assert not program.iterations
