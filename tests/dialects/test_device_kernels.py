@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -245,7 +246,7 @@ class Collector:
     """An observer that keeps what it gets, as a notebook cell does."""
 
     def __init__(self) -> None:
-        self.inputs = None
+        self.inputs, self.timed, self.interactive = None, True, True
         self.got: list[Any] = []
 
     def add(self, run: Any) -> None:
@@ -263,3 +264,16 @@ def test_a_notebook_cell_gets_the_run_and_the_kernel_its_latency(capsys: pytest.
     assert [name for name, _ in cell.got] == ["double", "double"]
     assert {run.timeline.summary.makespan_ns / 1e3 for _, run in cell.got} == {p50(timed)}
     assert capsys.readouterr().out == ""  # the cell shows the time
+
+
+def test_without_pyarrow_files_are_refused_before_the_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(NkiError, match=r"NKI022 (.|\n)*pyarrow(.|\n)*nki-lab\[save\]"):
+        nki.baremetal(double, save_neff_name="file.neff")(X)
+    assert listed(tmp_path) == []
+    timed = nki.benchmark(double)
+    timed(X)
+    assert p50(timed) > 0
+    assert "prediction" in capsys.readouterr().out
