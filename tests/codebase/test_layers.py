@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     ((f"{KR}.schedule",),),
     ((f"{KR}.numerics", f"{KR}.timing", f"{KR}.race"), (f"{KR}.backend",)),
     (("rules", "call_records"),),
-    (("session", "query", "wire"),),
+    (("session", "query", "wire"), ("migrate",)),
     (("widgets", "export", "lsp"),),
     (("testing", "dialects"), ("result",), ("demo",), ("cli", "magic", "pytest_plugin"), ("__init__", "__main__")),
 )
@@ -46,6 +46,7 @@ FORBIDDEN = (
     ("lsp", "session"),
     ("query", f"{KR}.numerics"),
     ("query", f"{KR}.tracer"),
+    ("migrate", "session"),
     ("widgets", "session"),
     ("export", "session"),
     ("wire", "session"),
