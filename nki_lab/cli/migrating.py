@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose, error_of
 from nki_lab.isa.arch import arch_of
+from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.interpreter import Signature
 from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET
 from nki_lab.migrate import migrated
-from nki_lab.query import EvaluationRequest, check
+from nki_lab.migrate.migration import STEPS
+from nki_lab.query import EvaluationRequest
+from nki_lab.query.checking import examine
+from nki_lab.query.evaluation_cache import EvaluationCache
 from nki_lab.query.fixes.source_fixes import FIXABLE, fixed, new_error
 from nki_lab.query.kernels import signatures
+from nki_lab.rules import check_syntax
 from nki_lab.source import syntax_facts
 from nki_lab.source.module import decoded
 
@@ -94,15 +99,14 @@ def _undecoded(file: str, error: Exception) -> Diagnostic:
 
 
 def _checked(text: str, report: Report, request: EvaluationRequest) -> list[Diagnostic]:
-    explicit = request.explicit
-    return check(
-        report.file,
-        source=text,
-        target=request.arch,
-        library=request.library,
-        kwargs=None if explicit is None else explicit.kwargs,
-        judged=False,
-    )
+    """Return the findings in a text, within the steps of a migration; a text that is no Python has one."""
+    try:
+        facts = syntax_facts(text, report.file, None, as_typed=True)
+    except NkiError as error:
+        return list(error.diagnostics)
+    asked = replace(request, judged=False, steps=STEPS)
+    with gc_relaxed():
+        return list(examine(facts, check_syntax(facts), asked, EvaluationCache()).findings)
 
 
 def _mended(

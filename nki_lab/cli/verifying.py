@@ -135,7 +135,7 @@ def _outputs(
     """Return what a kernel returns, or what it wrote into its arguments."""
     from nki_lab.dialects.kernel import as_kernel
 
-    options = Options(precise=True)
+    options = Options(precise=True, matmul_order="tile")
     plain = as_kernel(kernel)
     more = dict(kwargs)
     if grid:

@@ -15,6 +15,7 @@ from nki_lab.kernel_runtime.beta1.masking import Sized
 from nki_lab.migrate.context import Context
 from nki_lab.migrate.linear import Linear
 from nki_lab.migrate.operators import operator_text
+from nki_lab.migrate.source_edits import BREAK
 from nki_lab.migrate.views import Bounds
 
 _SIGNS: Final = {
@@ -98,7 +99,7 @@ def spelt(context: Context, call: Bound, dst: str | None, bounds: Bounds, extra:
             parts.append(f"{name}={text}")
     if extra:
         parts.append(extra)
-    return f"{context.edits.text_of(call.node.func)}({', '.join(parts)})"
+    return f"{context.edits.text_of(call.node.func)}({f',{BREAK}'.join(parts)})"
 
 
 def argument(context: Context, call: Bound, name: str, value: ast.expr, bounds: Bounds) -> str:

@@ -12,6 +12,7 @@ from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.migrate.context import Context
 from nki_lab.migrate.linear import Linear
 from nki_lab.migrate.operators import operator_text
+from nki_lab.migrate.source_edits import BREAK
 from nki_lab.migrate.views import Bounds
 
 CURRENT: Final[dict[str, Any]] = namespaces.language_names()
@@ -25,6 +26,7 @@ _OPERATORS: Final = {
 RANGES: Final = ("affine_range", "sequential_range", "static_range")
 _IN_SBUF: Final = ("power", "rsqrt")
 """Functions of the GpSimd Engine, which reads no PSUM (NKI migration guide, 0.5)."""
+_SIDES: Final = ("x", "y", "value", "condition", "src", "dst", "data")
 _OWN_DTYPE: Final = ("matmul", "all", "rand")
 
 
@@ -55,7 +57,7 @@ def operator_call(context: Context, node: ast.expr) -> str | None:
     if name is None or not seen.is_tensor or not any(context.values.of(item).is_tensor for item in sides):
         return None
     context.done(34)
-    return _call(context, node, context.nl(name), name, sides, [], {})
+    return _call(context, node, name, sides)
 
 
 def language_call(context: Context, node: ast.Call, bounds: Bounds, target: DType | None = None) -> str | None:
@@ -69,6 +71,8 @@ def language_call(context: Context, node: ast.Call, bounds: Bounds, target: DTyp
     if name in ("par_dim",) and len(node.args) == 1:
         context.done(18)
         return context.edits.text_of(node.args[0])
+    if context.edits.is_replaced(node):
+        return None
     keywords = {item.arg: item.value for item in node.keywords if item.arg is not None}
     if name == "static_cast" and len(node.args) == 2:
         return _cast(context, node)
@@ -79,10 +83,41 @@ def language_call(context: Context, node: ast.Call, bounds: Bounds, target: DTyp
         first = node.args[0] if node.args else keywords.get("src")
         if name == "load" and first is not None and _is_identity(context, first):
             return _identity(context, first, keywords.get("dtype"))
-    known = _parameters(name)
-    kept = {key: value for key, value in keywords.items() if key in known}
-    func = context.edits.text_of(node.func)
-    return _call(context, node, func, name, list(node.args), list(kept.items()), known, bounds, target)
+    return _edited(context, node, name, bounds or {}, target)
+
+
+def _edited(context: Context, node: ast.Call, name: str, bounds: Bounds, target: DType | None) -> str:
+    """Return a call of which single arguments are rewritten, dropped or added; the rest of it keeps its form."""
+    edits, known = context.edits, _parameters(name)
+    names = list(known)
+    items: list[tuple[ast.AST, ast.expr, bool]] = [
+        (value, value, place < len(names) or not names) for place, value in enumerate(node.args)
+    ]
+    items += [(item, item.value, item.arg in known or not known) for item in node.keywords]
+    sides = [value for item, value, _ in items if not isinstance(item, ast.keyword) or item.arg in _SIDES]
+    tensors = [value for value in sides if context.values.of(value).is_tensor]
+    typed = any(isinstance(item, ast.keyword) and item.arg == "dtype" for item, _, _ in items)
+    typed = typed or "dtype" in names[: len(node.args)]
+    last: ast.AST = node.func
+    for item, value, stays in items:
+        if stays:
+            edits.replace(value, _argument(context, name, value, tensors, bounds))
+            last = item
+        else:
+            before = [other for other, _, _ in items if edits.end(other) <= edits.start(item)]
+            start = edits.end(before[-1]) if before else edits.start(item)
+            end = edits.end(item)
+            if not before:
+                rest = edits.text[end:]
+                end += len(rest) - len(rest.lstrip(", "))
+            edits.cut(node, start, end)
+    if not typed and "dtype" in known:
+        required = getattr(known["dtype"], "default", None) is inspect.Parameter.empty
+        kind = context.values.of(node).dtype() if required else _wanted(context, node, name, tensors, target)
+        if kind is not None and last is not node.func:
+            context.done(34)
+            edits.cut(node, edits.end(last), edits.end(last), f", dtype={context.dtype(kind)}")
+    return edits.text_of(node)
 
 
 def _parameters(name: str) -> dict[str, object]:
@@ -92,36 +127,14 @@ def _parameters(name: str) -> dict[str, object]:
         return {}
 
 
-def _call(
-    context: Context,
-    node: ast.expr,
-    func: str,
-    name: str,
-    positional: list[ast.expr],
-    keywords: list[tuple[str, ast.expr]],
-    known: dict[str, object],
-    bounds: Bounds | None = None,
-    target: DType | None = None,
-) -> str:
-    names = list(_parameters(name))
-    sides = positional + [value for key, value in keywords if key in ("x", "y", "value", "condition")]
+def _call(context: Context, node: ast.expr, name: str, sides: list[ast.expr]) -> str:
+    """Return the call that stands for an operator."""
     tensors = [item for item in sides if context.values.of(item).is_tensor]
-    parts, spread = [], False
-    for place, item in enumerate(positional):
-        if place >= len(names) and names and names[-1] != "hints":
-            continue  # a mask, or a dtype behind it
-        if place < len(names) and names[place] == "dtype":
-            spread = True
-        parts.append(_argument(context, name, item, tensors, bounds or {}))
-    parts += [f"{key}={_argument(context, name, value, tensors, bounds or {})}" for key, value in keywords]
-    if not spread and not any(key == "dtype" for key, _ in keywords) and "dtype" in (known or _parameters(name)):
-        required = getattr((known or _parameters(name))["dtype"], "default", None) is inspect.Parameter.empty
-        own = context.values.of(node).dtype()
-        kind = own if required and len(positional) == 1 else _wanted(context, node, name, tensors, target)
-        if kind is not None:
-            parts.append(f"dtype={context.dtype(kind)}")
-            context.done(34)
-    return f"{func}({', '.join(parts)})"
+    parts = [_argument(context, name, item, tensors, {}) for item in sides]
+    kind = _wanted(context, node, name, tensors, None)
+    if kind is not None:
+        parts.append(f"dtype={context.dtype(kind)}")
+    return f"{context.nl(name)}({f',{BREAK}'.join(parts)})"
 
 
 def _wanted(context: Context, node: ast.expr, name: str, tensors: list[ast.expr], target: DType | None) -> DType | None:

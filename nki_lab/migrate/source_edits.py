@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+BREAK: Final = "\x1f"
+"""Stands for a space in new text where a line that is too long may end."""
+WIDTH: Final = 110
 _INDENT: Final = re.compile(r"[ \t]*")
 _BODIES: Final = ("body", "orelse", "finalbody")
 
@@ -143,6 +146,10 @@ class SourceEdits:
         self._wrapped.setdefault(id(above), []).append((first, last, heads))
         self._mark(first)
 
+    def is_replaced(self, node: ast.AST) -> bool:
+        """Return whether a node as a whole has another text now."""
+        return id(node) in self._texts
+
     def is_edited(self, node: ast.AST) -> bool:
         """Return whether the text of a node is another one now."""
         return id(node) in self._dirty
@@ -158,10 +165,23 @@ class SourceEdits:
         if id(node) in self._texts:
             return self._texts[id(node)]
         if isinstance(node, ast.Module):
-            return self._spliced(node, 0, len(self.text))
+            return self._broken(self._spliced(node, 0, len(self.text)))
         if id(node) not in self._dirty:
             return self.segment(node)
         return self._spliced(node, self.start(node), self.end(node))
+
+    def _broken(self, text: str) -> str:
+        """Return the text with lines broken that are too long, at the arguments of new calls."""
+        if BREAK not in text:
+            return text
+        lines = text.split("\n")
+        for number, line in enumerate(lines):
+            if BREAK in line:
+                found = _INDENT.match(line)
+                inner = f"\n{found[0] if found else ''}{self.unit * 2}"
+                whole = line.replace(BREAK, " ")
+                lines[number] = whole if len(whole) <= WIDTH else line.replace(BREAK, inner)
+        return "\n".join(lines)
 
     def _spliced(self, node: ast.AST, start: int, end: int) -> str:
         inner = [item for item in _children(node) if not isinstance(item, ast.stmt) and id(item) in self._dirty]
