@@ -104,7 +104,7 @@ def _checked(text: str, report: Report, request: EvaluationRequest) -> list[Diag
         facts = syntax_facts(text, report.file, None, as_typed=True)
     except NkiError as error:
         return list(error.diagnostics)
-    asked = replace(request, judged=False, steps=STEPS)
+    asked = replace(request, judged=False, light=True, steps=STEPS)
     with gc_relaxed():
         return list(examine(facts, check_syntax(facts), asked, EvaluationCache()).findings)
 

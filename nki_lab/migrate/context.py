@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nki_lab.isa.dtype import DType
+from nki_lab.migrate.guesses import Guesses
 from nki_lab.migrate.indices import Indices
 from nki_lab.migrate.linear import Linear
 from nki_lab.migrate.masks import Box, box_of
@@ -50,6 +51,7 @@ class Context:
         """Return the context of a text in which nothing has been done."""
         edits = SourceEdits(text, tree)
         names = Names(edits)
+        values.guess = Guesses(edits, names, values).is_tensor
         indices = Indices(edits, names, values)
         return cls(edits, names, values, indices, Views(edits, names, values, indices))
 
@@ -91,14 +93,28 @@ class Context:
                 return [size for size in view.sizes if size is not None]
         known = seen.sizes()
         if isinstance(node, ast.Name | ast.Attribute) and not seen.blocks():
-            rank = seen.rank()
+            rank = seen.rank() if seen.tiles else self._rank(node)
             text = self.edits.text_of(node)
             if rank is not None:
-                ones = [all(tile.shape[dim] == 1 for tile in seen.tiles) for dim in range(rank)]
+                tiles = seen.tiles
+                ones = [bool(tiles) and all(tile.shape[dim] == 1 for tile in tiles) for dim in range(rank)]
                 return [Linear(1) if one else Linear.of(f"{text}.shape[{dim}]") for dim, one in enumerate(ones)]
         if known is not None:
             return [Linear(size) for size in known]
         return self._computed(node)
+
+    def _rank(self, node: ast.expr) -> int | None:
+        """Return the number of dimensions of a tensor that the evaluation did not come to."""
+        found = self.names.definition(node) if isinstance(node, ast.Name) else None
+        if found is None or found[1] is None or found[2] is not None:
+            return None
+        value = found[1]
+        if self.names.called(value, *(f"{_LANGUAGE}.{name}" for name in ("ndarray", "zeros", "ones", "full"))):
+            assert isinstance(value, ast.Call)
+            shape = value.args[0] if value.args else None
+            return len(shape.elts) if isinstance(shape, ast.Tuple | ast.List) else None
+        sizes = self.sizes(value)
+        return None if sizes is None else len(sizes)
 
     def _computed(self, node: ast.expr) -> list[Linear] | None:
         """Return the sizes of what an operator or a function of `nki.language` makes of tensors."""

@@ -26,6 +26,7 @@ _OPERATORS: Final = {
 RANGES: Final = ("affine_range", "sequential_range", "static_range")
 _IN_SBUF: Final = ("power", "rsqrt")
 """Functions of the GpSimd Engine, which reads no PSUM (NKI migration guide, 0.5)."""
+REDUCTIONS: Final = ("sum", "prod", "max", "min", "mean", "var", "all")
 _SIDES: Final = ("x", "y", "value", "condition", "src", "dst", "data")
 _OWN_DTYPE: Final = ("matmul", "all", "rand")
 
@@ -99,8 +100,12 @@ def _edited(context: Context, node: ast.Call, name: str, bounds: Bounds, target:
     typed = any(isinstance(item, ast.keyword) and item.arg == "dtype" for item, _, _ in items)
     typed = typed or "dtype" in names[: len(node.args)]
     last: ast.AST = node.func
+    if not bounds:
+        _trailing(context, node, name, tensors)
     for item, value, stays in items:
-        if stays:
+        if edits.is_replaced(value) and value not in tensors:
+            last = item
+        elif stays:
             edits.replace(value, _argument(context, name, value, tensors, bounds))
             last = item
         else:
@@ -118,6 +123,29 @@ def _edited(context: Context, node: ast.Call, name: str, bounds: Bounds, target:
             context.done(34)
             edits.cut(node, edits.end(last), edits.end(last), f", dtype={context.dtype(kind)}")
     return edits.text_of(node)
+
+
+def _trailing(context: Context, node: ast.Call, name: str, tensors: list[ast.expr]) -> None:
+    """Permute the tile of a reduction so that its axes come last, as the current functions have it."""
+    axis = next((item.value for item in node.keywords if item.arg == "axis"), None)
+    axis = axis if axis is not None else node.args[1] if name in REDUCTIONS and len(node.args) > 1 else None
+    rank = context.values.of(tensors[0]).rank() if name in REDUCTIONS and len(tensors) == 1 else None
+    try:
+        given = ast.literal_eval(axis) if axis is not None else ()
+    except ValueError:
+        return
+    axes = [given] if isinstance(given, int) else list(given)
+    if rank is None or axis is None or not axes:
+        return
+    places = sorted(item % rank for item in axes)
+    trailing = list(range(rank - len(places), rank))
+    if places == trailing or 0 in places or any(item.arg == "keepdims" for item in node.keywords):
+        return
+    order = [*(dim for dim in range(rank) if dim not in places), *places]
+    text = context.edits.text_of(tensors[0])
+    context.edits.replace(tensors[0], f"{text}.permute(({', '.join(map(str, order))}))")
+    context.edits.replace(axis, f"({', '.join(map(str, trailing))},)" if len(trailing) == 1 else str(tuple(trailing)))
+    context.done(34)
 
 
 def _parameters(name: str) -> dict[str, object]:

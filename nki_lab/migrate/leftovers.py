@@ -42,8 +42,9 @@ def _dead(edits: SourceEdits, names: Names) -> list[ast.stmt]:
         bound = {item.id for item in ast.walk(node.targets[0]) if isinstance(item, ast.Name)}
         if not isinstance(node.targets[0], ast.Name | ast.Tuple) or not bound:
             continue
-        known = walking.setdefault(id(owner), _walking(owner, names))
-        if bound & known and not bound & _read(owner, node):
+        if id(owner) not in walking:
+            walking[id(owner)] = _walking(owner, names)
+        if bound & walking[id(owner)] and not bound & _read(owner, node):
             found.append(node)
     return found
 
@@ -61,11 +62,10 @@ def _read(owner: ast.AST, around: ast.stmt) -> set[str]:
 def _walking(owner: ast.AST, names: Names) -> set[str]:
     """Return the names that a function binds to index expressions, and to what is made of those alone."""
     found: set[str] = set()
-    assigns = [node for node in ast.walk(owner) if isinstance(node, ast.Assign)]
+    assigns = [(node, list(ast.walk(node.value))) for node in ast.walk(owner) if isinstance(node, ast.Assign)]
     for _ in range(_ROUNDS):
         before = len(found)
-        for node in assigns:
-            parts = list(ast.walk(node.value))
+        for node, parts in assigns:
             index = any(isinstance(item, ast.Attribute | ast.Name) and names.dotted(item) in _INDICES for item in parts)
             index = index or any(isinstance(item, ast.Name) and item.id in found for item in parts)
             calls = [item for item in parts if isinstance(item, ast.Call)]

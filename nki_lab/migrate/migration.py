@@ -58,7 +58,7 @@ def migrated(text: str, file: str, request: EvaluationRequest) -> Migrated:
     if not Names(SourceEdits(facts.parsed.text, facts.tree)).is_beta1:
         return Migrated(text, text, kernels=_kernels(facts))
     with gc_relaxed():
-        values = values_of(facts, replace(request, judged=False, steps=min(request.steps, STEPS)))
+        values = values_of(facts, replace(request, judged=False, light=True, steps=min(request.steps, STEPS)))
         return _rewritten(text, facts, values)
 
 

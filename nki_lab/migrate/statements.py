@@ -72,7 +72,7 @@ class Statements:
                 if text is not None:
                     context.edits.replace(node, text)
             case ast.Attribute():
-                text = constant_text(context, node)
+                text = constant_text(context, node) or tensors.dtype_of_list(context, node)
                 if text is not None:
                     context.edits.replace(node, text)
             case _:
@@ -268,7 +268,8 @@ class Statements:
             context.leave(tensors.row_of(context, target), target, "it is no slice, and its sizes are not known here")
             return context.edits.text_of(target)
         context.done(*view.rows)
-        return f"{view.text}[...]" if tensors.is_tile_of_list(context, target) and not bounds else view.text
+        is_whole = (tensors.is_tile_of_list(context, target) and not bounds) or view.text.endswith(")")
+        return f"{view.text}[...]" if is_whole else view.text
 
     def _assigned(self, node: ast.Assign | ast.AnnAssign, target: ast.expr, value: ast.Call) -> bool:
         """Rewrite `target = call(…)`; return whether that is done."""
@@ -322,7 +323,7 @@ class Statements:
         """Rewrite `t[…] = call(…)`: the call writes there."""
         context = self._context
         place = self._target(target, box.bounds)
-        bare = place.removesuffix("[...]") if place != context.edits.text_of(target) else place
+        bare = place.removesuffix("[...]") if place != context.edits.segment(target) else place
         if call is None:
             kind = tensors.target_dtype(context, target)
             if context.names.dotted(value.func) == f"{LANGUAGE}.load" and value.args:
@@ -344,7 +345,12 @@ class Statements:
             own = result_of(context, call)
             spaces = call.instruction.operands[call.spelling.returns].spaces
             space = context.values.of(target.value).space()
-            if own is not None and space and (not _allows(spaces, space) or tensors.casts(context, call, target)):
+            other = own is not None and space == "sbuf" != own.space
+            if (
+                own is not None
+                and space
+                and (other or not _allows(spaces, space) or tensors.casts(context, call, target))
+            ):
                 tile = context.fresh(f"{call.instruction.name}_tile")
                 lines = self._made(value, call, mask, tile)
                 if lines is None:

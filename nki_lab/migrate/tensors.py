@@ -39,6 +39,19 @@ def is_tile_of_list(context: Context, target: ast.Subscript) -> bool:
     return 0 < context.values.of(target.value).blocks() == len(keys)
 
 
+def dtype_of_list(context: Context, node: ast.Attribute) -> str | None:
+    """Return `t.dtype` of what becomes a list of tiles; None for other attributes."""
+    blocks = context.values.of(node.value).blocks()
+    if not blocks or not isinstance(node.ctx, ast.Load):
+        return None
+    if node.attr == "dtype":
+        context.done(17)
+        return f"{context.edits.text_of(node.value)}{'[0]' * blocks}.dtype"
+    if node.attr in ("shape", "reshape", "broadcast_to"):
+        context.leave(17, node, "a list of tiles has no such attribute")
+    return None
+
+
 def target_dtype(context: Context, target: ast.Subscript) -> DType | None:
     """Return the dtype of the tensor that is assigned to."""
     return context.values.of(target.value).dtype()

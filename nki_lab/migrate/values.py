@@ -7,7 +7,7 @@ that it finds, and an observer keeps what each expression was worth.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -90,6 +90,8 @@ class Seen:
 
 
 NOTHING: Final = Seen()
+GUESSED: Final = Seen(kinds={"tensor"})
+"""A tensor, by its text, of code that the evaluation did not come to."""
 
 
 @dataclass(slots=True)
@@ -98,10 +100,15 @@ class Values:
 
     seen: dict[int, Seen] = field(default_factory=dict)
     findings: Sequence[Diagnostic] = ()
+    guess: Callable[[ast.expr], bool] | None = None
 
     def of(self, node: ast.expr | None) -> Seen:
         """Return what is known of an expression."""
-        return self.seen.get(id(node), NOTHING) if node is not None else NOTHING
+        known = self.seen.get(id(node)) if node is not None else NOTHING
+        if known is None and self.guess is not None and node is not None:
+            known = self.seen[id(node)] = NOTHING  # of a name that is bound to itself
+            known = self.seen[id(node)] = GUESSED if self.guess(node) else NOTHING
+        return known or NOTHING
 
     def note(self, node: ast.expr, value: Any, is_assumed: bool) -> None:
         """Keep one value of an expression."""

@@ -206,14 +206,25 @@ class Views:
     def shape(self, node: ast.expr) -> list[Linear] | None:
         """Return the sizes of a tensor that a name or an attribute stands for, as numbers or as source."""
         seen = self._values.of(node)
-        sizes = seen.sizes()
-        if sizes is not None:
+        sizes, rank = seen.sizes(), seen.rank()
+        if sizes is not None and (not isinstance(node, ast.Name) or self._is_literal(node)):
             return [Linear(size) for size in sizes]
-        rank = seen.rank()
         if rank is None or not isinstance(node, ast.Name | ast.Attribute):
             return None
         text = self._edits.text_of(node)
         return [Linear.of(f"{text}.shape[{dim}]") for dim in range(rank)]
+
+    def _is_literal(self, node: ast.Name) -> bool:
+        """Return whether a tensor is made with sizes that are written as numbers."""
+        found = self._names.definition(node)
+        call = found[1] if found is not None and found[2] is None else None
+        parts = list(ast.walk(call.args[0])) if isinstance(call, ast.Call) and call.args else []
+        return bool(parts) and all(
+            isinstance(item, ast.Tuple | ast.List | ast.Constant | ast.Load)
+            or self._names.called(item, "nki.language.par_dim")
+            for item in parts
+            if not isinstance(item, ast.Name | ast.Attribute) or not self._names.dotted(item).startswith("nki")
+        )
 
     def strides(self, node: ast.expr) -> list[Linear] | None:
         """Return the elements between neighbours in each dimension of a whole tensor."""

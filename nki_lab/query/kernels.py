@@ -285,11 +285,11 @@ class _ModuleEvaluation:
                 spent += result.steps
                 return result
 
-            sampled = sampling.runs(once)
+            sampled = [sampling.first(once)] if request.light else sampling.runs(once)
             results = [run.result for run in sampled]
             depends = outermost({name}.union(*(item.called for item in results)))
             numbers = numbers_in(part.module.function(item) for item in depends)
-            certain = sampling.certain(sampled, once, numbers)
+            certain = () if request.light else sampling.certain(sampled, once, numbers)
             findings = [reached(file, result, item) for result, item in certain]
             if request.possible:
                 findings += [reached(file, result, item) for result, item in possible(sampled, once)]
