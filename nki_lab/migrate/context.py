@@ -214,7 +214,8 @@ class Context:
 
     def operand(self, node: ast.expr, bounds: Bounds) -> str:
         """Return the source of an operand, cut to the bounds of a mask."""
-        if not bounds or not self.values.of(node).kinds & {"tensor"}:
+        kinds = self.values.of(node).kinds
+        if not bounds or isinstance(node, ast.Constant) or (kinds and "tensor" not in kinds):
             return self.edits.text_of(node)
         if isinstance(node, ast.Subscript):
             view = self.views.of(node, bounds)

@@ -11,6 +11,7 @@ from nki_lab.migrate.names import Names
 from nki_lab.migrate.source_edits import SourceEdits
 from nki_lab.migrate.values import Values
 
+_METHODS: Final = ("reshape", "broadcast_to", "view", "permute", "ap", "expand_dim", "broadcast")
 _NO_TENSORS: Final = frozenset(
     ("affine_range", "sequential_range", "static_range", "program_id", "num_programs", "program_ndim", "ds", "store",
      "device_print", "static_cast", "range", "arange")
@@ -29,6 +30,8 @@ class Guesses:
         match node:
             case ast.Name():
                 return self._name(node)
+            case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in _METHODS:
+                return self._values.of(value).is_tensor
             case ast.Call(func=func):
                 path, _, name = self._names.dotted(func).rpartition(".")
                 if path == "nki.isa":

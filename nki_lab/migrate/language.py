@@ -182,6 +182,8 @@ def _wanted(context: Context, node: ast.expr, name: str, tensors: list[ast.expr]
 def _argument(context: Context, name: str, value: ast.expr, tensors: list[ast.expr], bounds: Bounds) -> str:
     """Return the source of an argument: copied out of PSUM, or repeated along partitions, where that is needed."""
     seen = context.values.of(value)
+    if bounds and not seen.kinds and isinstance(value, ast.Name | ast.Subscript):
+        return context.operand(value, bounds)
     if not seen.is_tensor:
         return operator_text(context, value) if name not in ("ndarray", "zeros") else _constant(context, value)
     text = context.operand(value, bounds)

@@ -219,11 +219,9 @@ class Views:
         found = self._names.definition(node)
         call = found[1] if found is not None and found[2] is None else None
         parts = list(ast.walk(call.args[0])) if isinstance(call, ast.Call) and call.args else []
+        plain = ast.Tuple | ast.List | ast.Constant | ast.Load | ast.Call
         return bool(parts) and all(
-            isinstance(item, ast.Tuple | ast.List | ast.Constant | ast.Load)
-            or self._names.called(item, "nki.language.par_dim")
-            for item in parts
-            if not isinstance(item, ast.Name | ast.Attribute) or not self._names.dotted(item).startswith("nki")
+            isinstance(item, plain) or self._names.dotted(item).startswith("nki") for item in parts
         )
 
     def strides(self, node: ast.expr) -> list[Linear] | None:
