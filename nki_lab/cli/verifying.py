@@ -144,9 +144,8 @@ def _outputs(
             more |= dict(zip(names, grid, strict=True))
         else:
             plain = plain[grid if len(grid) > 1 else grid[0]]
-    before = [np.array(item, copy=True) if isinstance(item, np.ndarray) else None for item in args]
+    given = [item for item in (*args, *more.values()) if isinstance(item, np.ndarray)]
+    before = [np.array(item, copy=True) for item in given]
     done = plain.execute(tuple(args), more, target=arch, options=options)
     found = [np.asarray(item) for item in done.flat]
-    if found:
-        return found
-    return [item for item, old in zip(args, before, strict=True) if old is not None and item.tobytes() != old.tobytes()]
+    return found or [item for item, old in zip(given, before, strict=True) if item.tobytes() != old.tobytes()]

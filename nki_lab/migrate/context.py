@@ -99,9 +99,10 @@ class Context:
                 tiles = seen.tiles
                 ones = [bool(tiles) and all(tile.shape[dim] == 1 for tile in tiles) for dim in range(rank)]
                 return [Linear(1) if one else Linear.of(f"{text}.shape[{dim}]") for dim, one in enumerate(ones)]
-        if known is not None:
+        computed = self._computed(node)
+        if known is not None and (computed is None or len(computed) != len(known)):
             return [Linear(size) for size in known]
-        return self._computed(node)
+        return computed
 
     def _rank(self, node: ast.expr) -> int | None:
         """Return the number of dimensions of a tensor that the evaluation did not come to."""
@@ -191,6 +192,11 @@ class Context:
         if isinstance(base, ast.Name) and not self.values.of(base).blocks() and self.values.of(base).is_tensor:
             return f"{self.edits.text_of(base)}.dtype"
         kind = self.values.of(node).dtype()
+        if isinstance(node, ast.Call) and self.names.dotted(node.func).startswith(_LANGUAGE):
+            inner = [item for item in node.args if self.values.of(item).is_tensor]
+            typed = any(item.arg == "dtype" for item in node.keywords) or len(inner) != 1
+            if not typed and kind is not None and self.values.of(inner[0]).dtype() is kind:
+                return self.dtype_text(inner[0])
         if kind is not None:
             return self.dtype(kind)
         return self._assumed_dtype(node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -60,6 +61,17 @@ def migrated(text: str, file: str, request: EvaluationRequest) -> Migrated:
     with gc_relaxed():
         values = values_of(facts, replace(request, judged=False, light=True, steps=min(request.steps, STEPS)))
         return _rewritten(text, facts, values)
+
+
+def line_edits(before: str, after: str, file: str) -> list[tuple[Span, str]]:
+    """Return the edits of whole lines that make one text of another, as spans of the first with their new texts."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    return [
+        (Span(file, start + 1, 1, end + 1, 1), "".join(new[first:last]))
+        for kind, start, end, first, last in matcher.get_opcodes()
+        if kind != "equal"
+    ]
 
 
 def _kernels(facts: SyntaxFacts) -> tuple[str, ...]:
