@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -45,6 +45,7 @@ class Context:
     left: list[Left] = field(default_factory=list)
     needed: set[str] = field(default_factory=set)
     extra: dict[int, str] = field(default_factory=dict)
+    declared_sizes: Callable[[ast.Call], list[Linear] | None] | None = None
 
     @classmethod
     def of(cls, text: str, tree: ast.Module, values: Values) -> Context:
@@ -126,9 +127,11 @@ class Context:
                 return self.sizes(operand)
             case ast.Compare(left=left, comparators=others):
                 return self._joined([left, *others])
-            case ast.Call(func=func, args=args) if args:
+            case ast.Call(func=func, args=args):
                 path, _, name = self.names.dotted(func).rpartition(".")
                 inner = self._joined([item for item in args if self.values.of(item).is_tensor])
+                if path == "nki.isa" and self.declared_sizes is not None:
+                    return self.declared_sizes(node)
                 if path != _LANGUAGE or inner is None:
                     return None
                 return self._function(node, name, inner)
@@ -216,7 +219,7 @@ class Context:
         """Return a mask as a box, an empty one where there is none; None where it is no box."""
         if node is None or (isinstance(node, ast.Constant) and node.value is None):
             return Box()
-        return box_of(node, self.edits, self.names, self.indices)
+        return box_of(node, self.edits, self.names, self.indices, self.values)
 
     def operand(self, node: ast.expr, bounds: Bounds) -> str:
         """Return the source of an operand, cut to the bounds of a mask."""

@@ -150,11 +150,14 @@ def _formed(context: Context, call: Bound, form: str, value: ast.expr) -> list[s
         context.done(10)
         return []
     if form == "index":
-        known = context.indices.form(value)
-        parts = None if known is None else _affine(context, known, None)
+        index = context.indices.form(value)
+        parts = None if index is None else _affine(context, index, None)
         if parts is not None:
             context.done(11)
         return parts
+    if isinstance(value, ast.Name):
+        known = context.names.definition(value)
+        value = known[1] if known is not None and known[1] is not None and known[2] is None else value
     if not isinstance(value, ast.Compare) or len(value.ops) != 1 or type(value.ops[0]) not in _SIGNS:
         return None
     difference = context.indices._sum(value.left, value.comparators[0], -1)
@@ -208,6 +211,12 @@ def result_of(context: Context, call: Bound) -> Result | None:
     if sizes is None or dtype is None or not space:
         return None
     return Result(sizes if len(sizes) > 1 else [*sizes, Linear(1)], dtype, space)
+
+
+def declared_sizes(context: Context, node: ast.Call) -> list[Linear] | None:
+    """Return the sizes of what an instruction of Beta 1 returns; None where they are not known."""
+    call = bound(context, node)
+    return None if call is None or not call.spelling.returns else _declared(context, call)[0]
 
 
 def _inherited(context: Context, call: Bound) -> str | None:

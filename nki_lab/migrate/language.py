@@ -211,6 +211,11 @@ def _constant(context: Context, value: ast.expr) -> str:
 def _cast(context: Context, node: ast.Call) -> str | None:
     value, kind = node.args
     if not context.values.of(value).is_tensor:
+        numpy = context.names.spelt("numpy")
+        if context.names.imports("numpy"):
+            context.done(39)
+            return f"{numpy}.asarray({context.edits.text_of(value)}).astype({context.edits.text_of(kind)})"
+        context.leave(39, node, "it is no tile: write numpy.asarray(x).astype(dtype)")
         return None
     context.done(39)
     return f"{context.nl('copy')}({context.edits.text_of(value)}, dtype={operator_text(context, kind)})"

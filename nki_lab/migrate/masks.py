@@ -10,6 +10,7 @@ from nki_lab.migrate.indices import Axis, Indices
 from nki_lab.migrate.linear import Linear
 from nki_lab.migrate.names import Names
 from nki_lab.migrate.source_edits import SourceEdits
+from nki_lab.migrate.values import Values
 
 _MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Eq: ast.Eq}
 
@@ -31,10 +32,31 @@ class Box:
     conditions: list[str] = field(default_factory=list)
 
 
-def box_of(node: ast.expr, edits: SourceEdits, names: Names, indices: Indices) -> Box | None:
+def box_of(node: ast.expr, edits: SourceEdits, names: Names, indices: Indices, values: Values) -> Box | None:
     """Return a mask as a box; None where it is none, such as one that ties two ranges together."""
     box = Box()
-    return box if all(_enter(box, item, edits, indices) for item in _comparisons(node, names)) else None
+    for item in _comparisons(node, names):
+        if _is_condition(item, names, values):
+            text = edits.text_of(item)
+            box.conditions.append(text if values.of(item).kinds == {"number"} else f"{text} != False")
+        elif not _enter(box, item, edits, indices):
+            return None
+    return box
+
+
+def _is_condition(node: ast.expr, names: Names, values: Values) -> bool:
+    """Return whether a part of a mask is a name for a Python value; None stands for everything."""
+    kinds = values.of(node).kinds
+    return isinstance(node, ast.Name) and kinds <= {"number", "other"} and not _walks(node, names, values)
+
+
+def _walks(node: ast.Name, names: Names, values: Values) -> bool:
+    """Return whether a name stands for an expression of index ranges."""
+    found = names.definition(node)
+    value = found[1] if found is not None else None
+    return value is not None and any(
+        isinstance(item, ast.expr) and values.of(item).kinds & {"index", "mask", "grid"} for item in ast.walk(value)
+    )
 
 
 def _comparisons(node: ast.expr, names: Names) -> Iterable[ast.expr]:
@@ -48,7 +70,8 @@ def _comparisons(node: ast.expr, names: Names) -> Iterable[ast.expr]:
                 yield from _comparisons(value, names)
         case ast.Name():
             found = names.definition(node)
-            if found is None or found[1] is None or found[2] is not None:
+            plain = found is not None and isinstance(found[1], ast.Compare | ast.BinOp | ast.BoolOp | ast.Name)
+            if found is None or found[1] is None or found[2] is not None or not plain:
                 yield node
             else:
                 yield from _comparisons(found[1], names)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import Final
 
 from nki_lab.isa.dtype import DType
 from nki_lab.migrate import tensors
 from nki_lab.migrate.context import Context
-from nki_lab.migrate.instructions import Bound, Result, bound, result_of, spelt
+from nki_lab.migrate.instructions import Bound, Result, bound, declared_sizes, result_of, spelt
 from nki_lab.migrate.language import LANGUAGE, language_call, method_call, operator_call, operator_name
 from nki_lab.migrate.linear import Linear
 from nki_lab.migrate.masks import Box
@@ -23,6 +24,7 @@ class Statements:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        context.declared_sizes = functools.partial(declared_sizes, context)
 
     def run(self, body: list[ast.stmt]) -> None:
         """Rewrite the statements of a block and of the blocks in it."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from nki_lab.isa.dtype import DType
+from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.migrate.context import Context
 from nki_lab.migrate.instructions import Bound
 from nki_lab.migrate.language import LANGUAGE
@@ -217,6 +217,18 @@ def _value(context: Context, node: ast.expr) -> str:
     return operator_text(context, node) if isinstance(node, ast.Attribute) else context.edits.text_of(node)
 
 
+def _written_dtype(context: Context, node: ast.Call) -> DType | None:
+    """Return the dtype that a creation names, directly or by a name for it."""
+    value = next(
+        (item.value for item in node.keywords if item.arg == "dtype"), node.args[1] if len(node.args) > 1 else None
+    )
+    for _ in range(3):
+        if isinstance(value, ast.Name):
+            found = context.names.definition(value)
+            value = found[1] if found is not None and found[2] is None else None
+    return DTYPES.get(context.names.dotted(value).rpartition(".")[2]) if value is not None else None
+
+
 def _address(
     context: Context, node: ast.Call, buffer: ast.expr, sizes: list[str], loops: Sequence[str], counts: Sequence[str]
 ) -> list[str] | None:
@@ -231,7 +243,7 @@ def _address(
     space, base_name, tiles_name = known
     base = context.indices.form(given[base_name]) if base_name in given else None
     start = base.rest if base is not None else Linear()
-    kind = context.values.of(node).dtype()
+    kind = context.values.of(node).dtype() or _written_dtype(context, node)
     if space == "sbuf":
         if kind is None:
             context.leave(row, buffer, "the dtype is not known here")
