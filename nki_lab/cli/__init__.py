@@ -1,5 +1,5 @@
-"""The command line: `nki-lab run`, `check`, `signatures`, `compile`, `profile`, `view`, `explain`, `lsp`, `demo` and
-`doctor`.
+"""The command line: `nki-lab run`, `check`, `signatures`, `migrate`, `compile`, `profile`, `view`, `explain`, `lsp`,
+`demo` and `doctor`.
 
 Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong, 130 interrupted.
 """
@@ -18,6 +18,7 @@ from typing import Final
 
 from nki_lab.cli import check as checks
 from nki_lab.cli import kernels
+from nki_lab.cli import migrate as migrations
 from nki_lab.cli import signatures as recorded
 from nki_lab.cli.kernels import Settings
 from nki_lab.cli.report import explain
@@ -125,6 +126,12 @@ def parser() -> argparse.ArgumentParser:
         recorded.signatures,
         "list the calls of functions that runs have recorded for check, and whether it uses them",
         recorded.OPTIONS,
+    )
+    command(
+        "migrate",
+        migrations.migrate,
+        "rewrite kernels of Beta 1 and of earlier releases for the current one, where that is safe",
+        migrations.OPTIONS,
     )
     command(
         "compile",

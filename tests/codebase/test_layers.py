@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     ((f"{KR}.schedule",),),
     ((f"{KR}.numerics", f"{KR}.timing", f"{KR}.race"), (f"{KR}.backend",)),
     (("rules", "call_records"),),
-    (("session", "query", "wire"),),
+    (("session", "query", "wire"), ("migrate",)),
     (("widgets", "export", "lsp"),),
     (
         ("frameworks",),
@@ -53,6 +53,7 @@ FORBIDDEN = (
     ("lsp", "session"),
     ("query", f"{KR}.numerics"),
     ("query", f"{KR}.tracer"),
+    ("migrate", "session"),
     ("widgets", "session"),
     ("export", "session"),
     ("wire", "session"),
