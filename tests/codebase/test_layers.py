@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("testing", "frameworks"),
         ("dialects",),
         ("result",),
-        ("demo",),
+        ("demo", "crosschecks"),
         ("cli", "magic", "pytest_plugin"),
         ("__init__", "__main__"),
     ),
