@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("frameworks",),
         ("testing", "dialects"),
         ("result",),
-        ("demo",),
+        ("demo", "crosschecks"),
         ("cli", "magic", "pytest_plugin"),
         ("__init__", "__main__"),
     ),
