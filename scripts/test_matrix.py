@@ -119,7 +119,8 @@ def pythons() -> dict[str, Python]:
 
 
 def candidates() -> Iterator[str]:
-    for name in ("python3", *(f"python3.{minor}" for minor in range(10, 31))):
+    yield sys.executable
+    for name in ("python", "python3", *(f"python3.{minor}" for minor in range(10, 31))):
         if path := shutil.which(name):
             yield path
     for root in {os.environ.get("PYENV_ROOT", ""), str(Path.home() / ".pyenv")} - {""}:
