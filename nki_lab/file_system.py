@@ -1,4 +1,4 @@
-"""What Linux, macOS and Windows do differently with files: locks, writes that last, and names taken over."""
+"""Files on Linux, macOS and Windows: locks, writes that last, and names that are taken over in one step."""
 
 from __future__ import annotations
 
@@ -60,3 +60,11 @@ def rename_over(draft: str | os.PathLike[str], target: str | os.PathLike[str]) -
             time.sleep(_PAUSE)
         else:
             return
+
+
+def relative(path: str | os.PathLike[str], folder: str | os.PathLike[str] = ".") -> str:
+    """Return a path as it is from a folder; whole where none leads there, as to another drive of Windows."""
+    try:
+        return os.path.relpath(path, folder)
+    except ValueError:
+        return os.path.abspath(path)  # noqa: PTH100 - links stay links

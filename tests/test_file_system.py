@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nki_lab.file_system import locked, rename_over, sync
+from nki_lab.file_system import locked, relative, rename_over, sync
 from tests.test_extras import WITHOUT
 
 ROOT = Path(__file__).parents[1]
@@ -114,3 +114,13 @@ def test_names_are_taken_over_in_one_step(tmp_path: Path) -> None:
     assert target.read_text() == "new"
     with pytest.raises(FileNotFoundError):
         rename_over(draft, target)
+
+
+def test_a_path_that_nothing_relative_leads_to_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert relative(tmp_path / "a" / "b.py", tmp_path) == str(Path("a", "b.py"))
+
+    def on_another_drive(*_: object) -> str:
+        raise ValueError("path is on mount 'C:', start on mount 'D:'")
+
+    monkeypatch.setattr("nki_lab.file_system.os.path.relpath", on_another_drive)
+    assert relative(tmp_path) == str(tmp_path)
