@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from enum import Enum
 from typing import Final
 
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DTYPES, DType
-from nki_lab.isa.spec import TABLE, Instruction, Limit, Operand
+from nki_lab.isa.spec import TABLE, Instruction, Limit, Operand, show_value
 from nki_lab.kernel_runtime import vocabulary
 from nki_lab.kernel_runtime.collectives.collective_names import collective_names
 from nki_lab.kernel_runtime.issue import nki_api_names
@@ -92,6 +93,8 @@ class _Text(str):
 
 def spelled(default: object) -> object:
     """Return a default value so that it prints as NKI spells it."""
+    if isinstance(default, Enum):
+        return _Text(show_value(default))
     name = getattr(default, "name", None) or getattr(default, "__name__", None)
     return _Text(f"nl.{name}") if isinstance(name, str) and name in namespaces.language_names() else default
 

@@ -5,8 +5,8 @@ under that name, for the blocks after it. In `console` and `bash` blocks the `nk
 `console`); `console exit=1` says that they end with that status. What is not to be run says `text`. Blocks that say
 `needs=jax` are run by the slow tests, where that library is.
 
-Two options matter to the site alone: `output=text` shows below the block what it prints, `output=markdown` takes that
-for Markdown, and `view=NAME.html` shows a page that the block writes.
+Three options matter to the site alone: `output=text` shows below the block what it prints, `output=markdown` takes that
+for Markdown; `view=NAME.html` shows a page that the block writes; `code=folded` folds the block itself away.
 """
 
 from __future__ import annotations

@@ -68,9 +68,17 @@ def _executed(text: str, found: list[Block], place: str, folder: Path, out: Path
             if done.status != int(block.options.get("exit", 0)):
                 raise BlockError(f"{place}: line {block.line} ended with {done.status}\n{done.output}{done.errors}")
             printed.append(done.output.replace(f"{folder}{os.sep}", ""))
-        parts += [text[end : block.span[1]], *_shown(block, "".join(printed), place, folder, out)]
+        parts += [text[end : block.span[0]], _block(text, block), *_shown(block, "".join(printed), place, folder, out)]
         end = block.span[1]
     return "".join([*parts, text[end:]])
+
+
+def _block(text: str, block: Block) -> str:
+    """Return a block as the page has it: as it is, or below a line that unfolds it."""
+    whole = text[slice(*block.span)]
+    if block.options.get("code") != "folded":
+        return whole
+    return f'<details class="code"><summary>The block that prints this</summary>\n\n{whole}\n\n</details>'
 
 
 def _shown(block: Block, printed: str, place: str, folder: Path, out: Path) -> list[str]:

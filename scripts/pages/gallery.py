@@ -141,4 +141,4 @@ def _time(run: nki_lab.Run) -> str:
 
 
 def _duration(nanoseconds: float) -> str:
-    return formatting.duration(round(nanoseconds * 1000))
+    return formatting.duration(round(nanoseconds * 1000)).replace(" ", "\N{NO-BREAK SPACE}")

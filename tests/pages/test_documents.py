@@ -36,6 +36,12 @@ def test_output_can_be_markdown(document: Path) -> None:
     assert "\n\n| a |\n|-|\n| 1 |\n" in made(document, '```python output=markdown\nprint("| a |\\n|-|\\n| 1 |")\n```\n')
 
 
+def test_a_block_can_be_folded_away(document: Path) -> None:
+    text = made(document, "```python output=text code=folded\nprint(3)\n```\n")
+    assert text.startswith('<details class="code"><summary>')
+    assert text.index("print(3)") < text.index("</details>") < text.index("\n3\n")
+
+
 def test_the_output_of_commands_stands_below_them(document: Path) -> None:
     text = made(document, "```console exit=1 output=text\n$ nki-lab explain nothing_at_all\n```\n")
     assert ":class: output" in text

@@ -61,3 +61,9 @@ def test_a_page_tells_where_float64_is_no_judge() -> None:
     jumping = {name for name, text in texts.items() if "least change of an input" in text}
     assert jumping
     assert jumping != set(texts)
+
+
+def test_members_of_enumerations_are_spelt_as_in_a_kernel() -> None:
+    texts = [str(query.explain(f"nisa.{name}")) for name in TABLE]
+    assert not [text for text in texts if "<" in text.partition("**Spellings**")[2].partition("**Availability**")[0]]
+    assert any("reduce_cmd=reduce_cmd.idle" in text for text in texts)
