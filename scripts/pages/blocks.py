@@ -103,10 +103,11 @@ def failures(text: str, folder: Path, needs: str | None = None) -> list[str]:
             out.append(f"line {block.line}: a block says what it is: {', '.join(sorted(LANGUAGES))}")
         if block.options.get("needs") != needs:
             continue
+        status = int(block.options.get("exit", 0))
         out += [
             f"line {block.line}: {done.shown} ended with {done.status}\n{done.output}{done.errors}"
             for done in execute(block, folder)
-            if done.status != int(block.options.get("exit", 0))
+            if done.status != status
         ]
         view = block.options.get("view")
         if view and not (folder / view).is_file():
