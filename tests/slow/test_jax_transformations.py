@@ -17,6 +17,7 @@ import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from nki_lab import session
 from nki_lab.diagnostic import NkiError
@@ -307,6 +308,18 @@ def test_a_compiled_function_uses_the_program_of_its_trace(jax: Any, jnp: Any) -
     (program,) = [item.program for item in session.programs._kept.values()]
     compiled(a + 1)
     assert [item.program for item in session.programs._kept.values()] == [program]
+
+
+def test_a_notebook_cell_shows_the_runs_of_a_compiled_function(
+    jax: Any, jnp: Any, notebook_shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook_shell.user_ns.update(x=jnp.ones((4, 3)), compiled=jax.jit(lambda x: add(x, x) * 2))
+    result = notebook_shell.run_cell(
+        "%%nki --no-view --target trn2\ncompiled(x).block_until_ready()", store_history=True
+    )
+    assert result.error_in_exec is None
+    assert (result.result == 4).all()
+    assert "add  trn2 · 4 instructions" in capsys.readouterr().out
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------
