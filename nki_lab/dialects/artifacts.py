@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nki_lab.diagnostic import NkiError, coded_error
+from nki_lab.extras import extra
 from nki_lab.session import Execution
 
 RECORDING: Final = ".nkirec"
@@ -58,10 +59,13 @@ class Artifacts:
         return found
 
     def require(self) -> None:
-        """Check before the run that everything can be written; NKI021 names what is in the way."""
+        """Check before the run that all can be written: NKI021 says what is in the way, NKI022 what is missing."""
         from nki_lab.export.explorer.tables import TABLES
         from nki_lab.export.files import require_replaceable
 
+        if self.recording is not None or self.profile is not None:
+            with extra("save", "writing a recording or a profile needs", otherwise="name no files"):
+                import pyarrow.parquet  # noqa: F401
         for field, place in self.places().items():
             if field == "listing":
                 if place.exists() and not (place.is_dir() and not any(place.iterdir())):

@@ -26,6 +26,7 @@ from nki_lab.source_files import read_source
 TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 PRECISE_VARIABLE: Final = "NKI_PRECISE_FP"
 TRACEBACK_VARIABLE: Final = "NKI_LAB_TRACEBACK"
+OTHER_SIDE_VARIABLE: Final = "NKI_LAB_CROSSCHECK"
 NOTEBOOK_VARIABLE: Final = "NKI_LAB_NOTEBOOK_BYTES"
 NOTEBOOK_BYTES: Final = 5 * 2**20
 """Bytes that one run may add to a saved notebook unless the environment says otherwise."""
@@ -142,6 +143,11 @@ def records_calls(function: object) -> bool:
         return True
     code = getattr(function, "__code__", None) or code_of(function)
     return code is not None and project_of(code.co_filename).records
+
+
+def is_other_side() -> bool:
+    """Return whether this process is the other side of a crosscheck, where `nki` is the installed package."""
+    return bool(os.environ.get(OTHER_SIDE_VARIABLE))
 
 
 def shows_own_frames() -> bool:
