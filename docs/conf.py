@@ -26,13 +26,25 @@ html_js_files = ["site.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_show_sphinx = False
+html_favicon = "_static/icon.svg"
+# The grounds, lines and inks of the views, in colours.css; links are the brighter or darker blue that text needs.
+_COLOURS = {
+    "color-background-primary": "var(--nki-bg)",
+    "color-background-secondary": "var(--nki-sunk)",
+    "color-background-hover": "var(--nki-hover)",
+    "color-background-border": "var(--nki-line)",
+    "color-foreground-primary": "var(--nki-ink)",
+    "color-foreground-secondary": "var(--nki-ink2)",
+    "color-foreground-muted": "var(--nki-ink3)",
+    "color-foreground-border": "var(--nki-line2)",
+    "color-code-background": "var(--nki-sunk)",
+    "color-brand-primary": "var(--nki-ink)",
+}
+_FONTS = {
+    "font-stack": 'Inter, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',
+    "font-stack--monospace": '"JetBrains Mono", "SFMono-Regular", Menlo, Consolas, "DejaVu Sans Mono", monospace',
+}
 html_theme_options = {
-    "light_css_variables": {
-        "color-brand-primary": "#2b70dc",
-        "color-brand-content": "#1f5cba",
-    },
-    "dark_css_variables": {
-        "color-brand-primary": "#6aa6ff",
-        "color-brand-content": "#8fbcff",
-    },
+    "light_css_variables": _COLOURS | _FONTS | {"color-brand-content": "#1f5cba", "color-brand-visited": "#1f5cba"},
+    "dark_css_variables": _COLOURS | {"color-brand-content": "#8fbcff", "color-brand-visited": "#8fbcff"},
 }

@@ -209,13 +209,15 @@ def requirements(project: dict[str, Any]) -> list[str]:
 
 def oldest_wheel(venv: Path, wanted: Requirement) -> str:
     """Return the oldest version in a range that has a wheel for the Python of an environment."""
-    said = pip(venv, "index", "versions", "--only-binary", ":all:", wanted.name)
-    listed = re.search(r"Available versions: (.*)", said)
+    listed = re.search(r"Available versions: (.*)", pip(venv, "index", "versions", wanted.name))
     versions = [Version(text) for text in (listed[1].split(", ") if listed else [])]
-    allowed = [version for version in versions if version in wanted.specifier]
-    if not allowed:
-        raise Failed(f"{wanted}: there is no wheel for this Python")
-    return str(min(allowed))
+    for version in sorted(version for version in versions if version in wanted.specifier):
+        try:  # the list names versions without a wheel for this Python, too
+            pip(venv, "install", "--dry-run", "--no-deps", "--only-binary", ":all:", f"{wanted.name}=={version}")
+        except Failed:
+            continue
+        return str(version)
+    raise Failed(f"{wanted}: there is no wheel for this Python")
 
 
 def versions_in(venv: Path, packages: tuple[str, ...] | list[str]) -> list[str]:

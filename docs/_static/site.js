@@ -1,5 +1,5 @@
-// Frames with runs follow the theme that the reader has chosen for the site. Where a frame may not be reached, as in pages
-// that were opened as files, the style sheet's color-scheme tells it.
+// Frames with runs follow the theme that the reader has chosen for the site, and are as high as what they show. Where a
+// frame may not be reached, as in pages that were opened as files, the style sheet gives it a theme and a height.
 (() => {
   const theme = () => document.body.dataset.theme;
   const follow = frame => {
@@ -16,11 +16,25 @@
       // another origin
     }
   };
+  const fit = frame => {
+    try {
+      const page = frame.contentDocument;
+      const views = page.getElementById('nki-lab');
+      new ResizeObserver(() => {
+        frame.style.height = `${Math.max(400, Math.ceil(views.getBoundingClientRect().height))}px`;
+      }).observe(views);
+    } catch {
+      // another origin, or nothing there yet
+    }
+  };
   const frames = () => document.querySelectorAll('figure.run iframe');
   addEventListener('DOMContentLoaded', () => {
     for (const frame of frames()) {
       follow(frame);
-      frame.addEventListener('load', () => follow(frame));
+      frame.addEventListener('load', () => {
+        follow(frame);
+        fit(frame);
+      });
     }
     new MutationObserver(() => frames().forEach(follow)).observe(document.body, {
       attributes: true,

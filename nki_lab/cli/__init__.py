@@ -1,5 +1,5 @@
-"""The command line: `nki-lab run`, `check`, `signatures`, `compile`, `profile`, `view`, `explain`, `lsp`, `demo` and
-`doctor`.
+"""The command line: `nki-lab run`, `check`, `signatures`, `migrate`, `compile`, `profile`, `view`, `explain`, `lsp`,
+`demo` and `doctor`.
 
 Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong, 130 interrupted.
 """
@@ -7,6 +7,7 @@ Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong,
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -17,6 +18,7 @@ from typing import Final
 
 from nki_lab.cli import check as checks
 from nki_lab.cli import kernels
+from nki_lab.cli import migrate as migrations
 from nki_lab.cli import signatures as recorded
 from nki_lab.cli.kernels import Settings
 from nki_lab.cli.report import explain
@@ -29,6 +31,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name; that of the process where not given)."""
+    _print_what_the_encoding_lacks()
     arguments = parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
@@ -51,6 +54,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+def _print_what_the_encoding_lacks() -> None:
+    """Have `?` printed for characters that the output cannot encode: on Windows, pipes and files have a code page."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
+
+
 _FORMAT: Final[Settings] = {"choices": ("text", "json"), "default": "text", "help": "of what is printed"}
 _FORCE: Final[Settings] = {"action": "store_true", "help": "simulate although the Neuron SDK is installed"}
 
@@ -71,6 +81,7 @@ _KERNEL: Final[dict[str, Settings]] = {
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line; the site's page of commands is made of it."""
     from nki_lab.lsp import start as lsp
 
     parser = argparse.ArgumentParser(prog="nki-lab", description="NKI kernels on any computer.", allow_abbrev=False)
@@ -115,6 +126,12 @@ def parser() -> argparse.ArgumentParser:
         recorded.signatures,
         "list the calls of functions that runs have recorded for check, and whether it uses them",
         recorded.OPTIONS,
+    )
+    command(
+        "migrate",
+        migrations.migrate,
+        "rewrite kernels of Beta 1 and of earlier releases for the current one, where that is safe",
+        migrations.OPTIONS,
     )
     command(
         "compile",

@@ -6,6 +6,7 @@ import argparse
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from nki_lab.export.colours import COLOURS
 from nki_lab.wire import script
 from scripts.pages import documents, gallery, interface, reference
 from scripts.pages.markdown import RUNS, SCRIPT
+
+DOCUMENTS_AT_ONCE = 2
+"""Documents whose blocks run at the same time."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,13 +49,17 @@ def write(out: Path, only: list[str] | None = None) -> int:
 
 
 def _pages(out: Path, only: list[str] | None) -> Iterator[tuple[str, str]]:
-    for place, file in documents.sources().items():
-        if _wanted(place, only):
-            yield place, documents.page(place, file, out)
-    yield from ((place, text) for place, text in (*reference.pages(), *interface.pages()) if _wanted(place, only))
-    stems = [stem for stem in gallery.stems() if _wanted(f"gallery/{stem}.md", only)]
-    if stems:
+    """Yield the place and the Markdown of each page that is wanted.
+
+    Blocks of documents run in processes of their own, beside those of the gallery.
+    """
+    found = {place: file for place, file in documents.sources().items() if _wanted(place, only)}
+    with ThreadPoolExecutor(max_workers=DOCUMENTS_AT_ONCE) as pool:
+        waiting = {place: pool.submit(documents.page, place, file, out) for place, file in found.items()}
+        yield from ((place, text) for place, text in (*reference.pages(), *interface.pages()) if _wanted(place, only))
+        stems = [stem for stem in gallery.stems() if only is None or _wanted(f"gallery/{stem}.md", only)]
         yield from gallery.pages(out, stems)
+        yield from ((place, page.result()) for place, page in waiting.items())
 
 
 def _wanted(place: str, only: list[str] | None) -> bool:

@@ -69,7 +69,8 @@ def _version(kernel: Any, module: dict[str, Any], target: str) -> Version:
 def pages(out: Path, wanted: list[str] | None = None) -> Iterator[tuple[str, str]]:
     """Yield the place and the Markdown of the gallery's pages; pages of runs go below `out`."""
     found = [example(stem) for stem in (stems() if wanted is None else wanted)]
-    yield "gallery/index.md", index(found)
+    if len(found) == len(stems()):
+        yield "gallery/index.md", index(found)
     for item in found:
         for version in item.versions:
             put_run(out, run_page(item, version), html(version.run.recording, version.run.pins))
@@ -104,26 +105,28 @@ def page(item: Example) -> str:
     rows = []
     for version in item.versions:
         summary = version.run.summary
-        low, high = summary.makespan_interval_ns
         rows.append(
             (
-                f"[`{version.name}`](#{version.name.replace('_', '-')})" if len(item.versions) > 1 else f"`{version.name}`",
-                _time(version.run),
-                f"{_duration(low)} to {_duration(high)}",
+                f"[`{version.name}`](#{version.name.replace('_', '-')})"
+                if len(item.versions) > 1
+                else f"`{version.name}`",
+                _time(version.run) + formatting.within(version.run.recording.summary, version.run.recording.makespan),
                 str(summary.instructions),
                 formatting.share(summary.mfu),
                 formatting.share(summary.mbu),
             )
         )
-    head = ("version", "predicted time", "80 % interval", "instructions", "MFU", "MBU")
+    head = ("version", "predicted time, 80 % interval", "instructions", "MFU", "MBU")
     last = item.versions[-1]
     arrays = ", ".join(f"`{array.dtype}[{','.join(map(str, array.shape))}]`" for array in last.run.outputs)
     parts = [
         f"# {item.title}\n\n{linked(item.text)}\n",
         table(head, rows),
-        f"Every version was run on {item.target} and agrees with the float64 reference of the file within the tolerance"
-        f" of its dtype; it returns {arrays}. The interval holds 80 % of published times of such runs"
-        " ([accuracy](/accuracy.md)).\n",
+        (
+            f"Every version was run on {item.target} and agrees with the float64 reference of the file within"
+            f" the tolerance of its dtype; it returns {arrays}. The interval holds 80 % of published times of such runs"
+            " ([accuracy](/accuracy.md)).\n"
+        ),
     ]
     for version in reversed(item.versions):
         title = f"{version.name} on {item.target}, {_time(version.run)}"

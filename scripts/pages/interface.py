@@ -17,6 +17,7 @@ from scripts.pages.markdown import linked
 from scripts.pages.reference import table
 
 _ANNOTATED: Final = re.compile(r"\bnki_lab(?:\.\w+)+\.(?=\w)|\btyping\.|\bcollections\.abc\.")
+_WIDTH: Final = 88
 _ORDER: Final = ("activate", "deactivate", "run", "profile", "compile", "check", "open", "run_ranks", "spec")
 
 
@@ -33,8 +34,10 @@ def python() -> str:
     """Return the page of the public Python names."""
     names = [*_ORDER, *(name for name in public_names() if name not in _ORDER)]
     parts = [
-        "# Python: `nki_lab`\n\n`import nki_lab` gives these names, and loads NumPy and nothing else of weight. What a"
-        " name needs is loaded when it is used.\n"
+        (
+            "# Python: `nki_lab`\n\n`import nki_lab` gives these names, and loads NumPy and nothing else of"
+            " weight. What a name needs is loaded when it is used.\n"
+        )
     ]
     for name in names:
         value = getattr(nki_lab, name)
@@ -44,10 +47,15 @@ def python() -> str:
             parts.append(_function(f"nki_lab.{name}", value, "##"))
     parts += _class("SavedRun", SavedRun)
     parts.append(f"## nki_lab.testing\n\n{_text(testing)}\n")
-    for name in testing.__all__:
-        value = getattr(testing, name)
-        parts.append(_function(f"nki_lab.testing.{name}", value, "###") if callable(value) else f"### nki_lab.testing.{name}\n\n`{value!r}`\n")
+    parts += [_of_testing(f"nki_lab.testing.{name}", getattr(testing, name)) for name in testing.__all__]
     return linked("\n".join(parts))
+
+
+def _of_testing(name: str, value: object) -> str:
+    """Return the part about a name of the module: a function with its signature, a class or a constant."""
+    if inspect.isfunction(value):
+        return _function(name, value, "###")
+    return f"### {name}\n\n{_text(value) if inspect.isclass(value) else f'`{value!r}`'}\n"
 
 
 def public_names() -> list[str]:
@@ -80,8 +88,27 @@ def _function(name: str, value: object, level: str) -> str:
     parameters = list(signature.parameters.values())
     if parameters and parameters[0].name == "self":
         signature = signature.replace(parameters=parameters[1:])
-    shown = _ANNOTATED.sub("", str(signature)).replace("'", "")
-    return f"{level} {name}\n\n```python\n{name}{shown}\n```\n\n{_text(value)}\n"
+    return f"{level} {name}\n\n```python\n{_call(name, signature)}\n```\n\n{_text(value)}\n"
+
+
+def _call(name: str, signature: inspect.Signature) -> str:
+    """Return a signature behind its name; a long one with a line for each parameter."""
+    shown = _bare(f"{name}{signature}")
+    if len(shown) <= _WIDTH:
+        return shown
+    returned = "" if signature.return_annotation is signature.empty else f" -> {signature.return_annotation}"
+    lines, kind = [], None
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and kind not in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL):
+            lines.append("    *,")
+        lines.append(f"    {parameter},")
+        kind = parameter.kind
+    return _bare("\n".join([f"{name}(", *lines, f"){returned}"]))
+
+
+def _bare(text: str) -> str:
+    """Return a signature without the modules of its annotations."""
+    return _ANNOTATED.sub("", text).replace("'", "")
 
 
 def _text(value: object) -> str:
@@ -120,7 +147,11 @@ def _option(action: argparse.Action) -> tuple[str, str] | None:
     if isinstance(action, argparse._HelpAction):
         return None
     value = action.metavar or (
-        "{" + ",".join(map(str, action.choices)) + "}" if action.choices else "" if action.nargs == 0 else action.dest.upper()
+        "{" + ",".join(map(str, action.choices)) + "}"
+        if action.choices
+        else ""
+        if action.nargs == 0
+        else action.dest.upper()
     )
     name = ", ".join(f"`{option} {value}`".replace(" `", "`") for option in action.option_strings) or f"`{value}`"
     return name, (action.help or "") % {"default": action.default} if "%(" in (action.help or "") else action.help or ""

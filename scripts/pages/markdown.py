@@ -158,14 +158,13 @@ def repository() -> str:
 # -- runs ----------------------------------------------------------------------------------------------------------
 
 
-def frame(file: str, title: str, *, depth: int, height: int = 760, eager: bool = False) -> str:
+def frame(file: str, title: str, *, depth: int) -> str:
     """Return a frame with the page of a run, `file` below the folder of runs, in a page `depth` folders deep.
 
     It loads when it comes into sight, and follows the theme of the page around it.
     """
     address = f"{'../' * depth}{RUNS}/{file}"
-    loading = "eager" if eager else "lazy"
     return (
-        f'<figure class="run"><iframe src="{address}" title="{escape(title)}" loading="{loading}" height="{height}">'
+        f'<figure class="run"><iframe src="{address}" title="{escape(title)}" loading="lazy">'
         f'</iframe><figcaption><a href="{address}">{escape(title)}</a></figcaption></figure>'
     )

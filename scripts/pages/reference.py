@@ -6,7 +6,7 @@ Texts are those that `nki-lab explain` prints (`nki_lab.query`); what stands her
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from nki_lab import codes
@@ -87,8 +87,11 @@ def instructions_index() -> str:
     """Return the table of all instructions by engine."""
     parts = [
         "# Instructions: `nki.isa`\n",
-        f"{len(TABLE)} instructions are declared. Each page has the signature, the limits with the codes that enforce"
-        " them, the numerics, the cost on each target with its source, both spellings and a program that runs.\n",
+        (
+            f"{len(TABLE)} instructions are declared. Each page has the signature, the limits with the codes"
+            f" that enforce them, the numerics, the cost on each target with its source, both spellings and a"
+            f" program that runs.\n"
+        ),
     ]
     for engine, title in ENGINES.items():
         found = [item for item in TABLE.values() if item.engines[0] == engine]
@@ -98,9 +101,11 @@ def instructions_index() -> str:
             (f"[`{item.name}`]({item.name}.md)", linked(_first_sentence(item.doc)), _targets(item), _confidence(item))
             for item in found
         ]
-        parts.append(f'## {title}\n\n{table(("instruction", "effect", "targets", "cost"), rows)}')
-    parts.append("Enumerations, functions about the target and registers have [a page of their own](enumerations.md).\n")
-    return "\n".join([*parts, toctree(["enumerations", *TABLE])])
+        parts.append(f"## {title}\n\n{table(('instruction', 'effect', 'targets', 'cost'), rows)}")
+    parts.append(
+        "Enumerations, functions about the target and registers have [a page of their own](enumerations.md).\n"
+    )
+    return "\n".join([*parts, toctree(["enumerations", *(f"{name} <{name}>" for name in TABLE)])])
 
 
 def _targets(instruction: Instruction) -> str:
@@ -140,7 +145,10 @@ def language_text(name: str) -> str:
     """Return the page of a name of `nki.language`."""
     text = documentation(f"nki.language.{name}")
     assert text is not None
-    parts = [f"---\norphan: true\n---\n\n# nl.{name}\n\n[All names of `nki.language`](index.md)\n", linked(text, own=name)]
+    parts = [
+        f"---\norphan: true\n---\n\n# nl.{name}\n\n[All names of `nki.language`](index.md)\n",
+        linked(text, own=name),
+    ]
     if namespaces.language_names()[name] is NkiTensor:
         for member in (item for item in dir(NkiTensor) if not item.startswith("_")):
             found = documentation(f"nki.language.{name}.{member}")
@@ -154,7 +162,13 @@ def language_index() -> str:
     kinds: dict[str, list[str]] = {"Functions": [], "Data types": [], "Memories, ranges and other names": []}
     for name, value in names.items():
         callable_one = callable(value) and not isinstance(value, type)
-        kind = "Data types" if name in DTYPES or name == "bool" else "Functions" if callable_one or hasattr(value, "nki_op") else ""
+        kind = (
+            "Data types"
+            if name in DTYPES or name == "bool"
+            else "Functions"
+            if callable_one or hasattr(value, "nki_op")
+            else ""
+        )
         kinds[kind or "Memories, ranges and other names"].append(name)
     parts = ["# Functions: `nki.language`\n"]
     for title, found in kinds.items():
@@ -173,8 +187,10 @@ def _summary(name: str) -> str:
 def collectives() -> str:
     """Return the page of `nki.collectives`."""
     parts = [
-        "# Collectives: `nki.collectives`\n\nRanks exchange data in `nki_lab.run_ranks`. What they exchange is exact;"
-        " [how long it takes](/timing.md) is not modelled.\n"
+        (
+            "# Collectives: `nki.collectives`\n\nRanks exchange data in `nki_lab.run_ranks`. What they"
+            " exchange is exact; [how long it takes](/timing.md) is not modelled.\n"
+        )
     ]
     for name in collective_names():
         text = documentation(f"nki.collectives.{name}")
@@ -186,8 +202,10 @@ def collectives() -> str:
 def removed() -> str:
     """Return the table of the names that earlier releases had."""
     parts = [
-        "# Removed names\n\nNames of Beta 1 and of earlier releases that current NKI no longer has, and what replaces"
-        f" them. The finding is {linked('NKI603')}.\n"
+        (
+            "# Removed names\n\nNames of Beta 1 and of earlier releases that current NKI no longer has, and"
+            f" what replaces them. The finding is {linked('NKI603')}.\n"
+        )
     ]
     for module, names in nki_api_names.REMOVED.items():
         rows = [(f"`{name}`", linked(instead)) for name, instead in names.items()]
@@ -202,23 +220,22 @@ def targets() -> str:
     """Return the table of all numbers of the targets, each with its confidence and source."""
     archs = list(GENERATIONS.values())
     parts = [
-        "# Numbers of the targets\n\nEvery number of the hardware that limits and times use, as `nki_lab/isa/arch.py`"
-        " states it. [Targets](/concepts/targets.md) explains them; [Timing](/timing.md) says what they are used for.\n"
+        (
+            "# Numbers of the targets\n\nEvery number of the hardware that limits and times use, as"
+            " `nki_lab/isa/arch.py` states it. [Targets](/concepts/targets.md) explains them;"
+            " [Timing](/timing.md) says what they are used for.\n"
+        )
     ]
     rows = []
     for name in archs[0].facts:
         facts = [arch.fact(name) for arch in archs]
-        trust = _joined([fact.confidence for fact in facts])
-        rows.append((f"`{name}`", *(_value(fact.value) for fact in facts), trust, _joined([fact.source for fact in facts])))
-    return "\n".join([*parts, table(("number", *(arch.target for arch in archs), "confidence", "source"), rows)])
-
-
-def _joined(items: list[str]) -> str:
-    """Return one text where all are the same, else each target's."""
-    return items[0] if len(set(items)) == 1 else " · ".join(dict.fromkeys(items))
+        origins = dict.fromkeys(f"*{fact.confidence}*: {fact.source}" for fact in facts)
+        rows.append((f"`{name}`", *(_value(fact.value) for fact in facts), "; ".join(origins)))
+    return "\n".join([*parts, table(("number", *(arch.target for arch in archs), "confidence and source"), rows)])
 
 
 def _value(value: object) -> str:
+    """Return a number or a list of numbers as a table shows it."""
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "–"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
@@ -230,7 +247,9 @@ def _value(value: object) -> str:
 def code_text(entry: codes.Code) -> str:
     """Return the page of a code."""
     aliases = f"\n\nAWS's name: {', '.join(f'`{alias}`' for alias in entry.aliases)}" if entry.aliases else ""
-    mark = f'<span class="severity {entry.severity}">{entry.severity}</span> <span class="outcome">{entry.outcome}</span>'
+    mark = (
+        f'<span class="severity {entry.severity}">{entry.severity}</span> <span class="outcome">{entry.outcome}</span>'
+    )
     return (
         f"---\norphan: true\n---\n\n# {entry.code}: {entry.title}\n\n{mark} `{entry.slug}`{aliases}\n\n"
         f"{linked(entry.body, own=entry.code)}\n[All codes](index.md)\n"
@@ -239,18 +258,24 @@ def code_text(entry: codes.Code) -> str:
 
 def codes_index() -> str:
     """Return the table of all codes."""
-    grouped: Mapping[str, list[codes.Code]] = {}
-    found = dict(grouped)
+    found: dict[str, list[codes.Code]] = {}
     for entry in codes.all_codes():
         found.setdefault(entry.code[3], []).append(entry)
     parts = [
-        "# Codes\n\nEvery finding has a code. A *fault* has no meaning or breaks a limit of an instruction; it stops the"
-        " kernel. A *reject* is what the device compiler would refuse; results are kept. An *advice* stops nothing."
-        " `nki-lab explain NKI213` prints a page.\n"
+        (
+            "# Codes\n\nEvery finding has a code. A *fault* has no meaning or breaks a limit of an"
+            " instruction; it stops the kernel. A *reject* is what the device compiler would refuse; results"
+            " are kept. An *advice* stops nothing. `nki-lab explain NKI213` prints a page.\n"
+        )
     ]
     for hundred, entries in sorted(found.items()):
         rows = [
-            (f"[{entry.code}]({entry.code}.md)", entry.title, f'<span class="severity {entry.severity}">{entry.severity}</span>', entry.outcome)
+            (
+                f"[{entry.code}]({entry.code}.md)",
+                entry.title,
+                f'<span class="severity {entry.severity}">{entry.severity}</span>',
+                entry.outcome,
+            )
             for entry in entries
         ]
         parts.append(f"## {_HUNDREDS[hundred]}\n\n{table(('code', 'finding', 'severity', 'outcome'), rows)}")
