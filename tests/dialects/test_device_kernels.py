@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -277,3 +278,31 @@ def test_without_pyarrow_files_are_refused_before_the_run(
     timed(X)
     assert p50(timed) > 0
     assert "prediction" in capsys.readouterr().out
+
+
+def test_a_file_in_the_place_of_a_folder_is_found_before_the_run(tmp_path: Path) -> None:
+    (tmp_path / "reports").write_text("a file")
+    calls: list[int] = []
+
+    def counted(a):
+        calls.append(1)
+        return double(a)
+
+    for kernel in (
+        nki.profile(counted, working_directory=tmp_path / "reports"),
+        nki.benchmark(counted, save_trace_name="reports/profile.ntff"),
+        nki.baremetal(counted, artifacts_dir="reports"),
+    ):
+        with pytest.raises(NkiError, match=r"NKI021 (.|\n)*reports"):
+            kernel(X)
+    assert not calls
+    assert (tmp_path / "reports").read_text() == "a file"
+
+
+def test_a_folder_that_may_not_be_written_to_is_found_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "locked").mkdir()
+    monkeypatch.setattr(os, "access", lambda place, mode: Path(place).name != "locked")  # root may write everywhere
+    with pytest.raises(NkiError, match=r"NKI021 (.|\n)*locked may not be written to"):
+        nki.benchmark(double, save_neff_name="locked/file.neff")(X)
