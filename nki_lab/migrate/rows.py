@@ -43,7 +43,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(7, "`y = nisa.f(a, …)`", "`y = nl.ndarray(…)` and `nisa.f(y, a, …)`",
         "allocate the result with nl.ndarray, and pass it as the first argument"),
     Row(8, "`y[…] = nisa.f(a, …)`", "`nisa.f(y[…], a, …)`", "pass the destination as the first argument"),
-    Row(9, "`psum += nisa.nc_matmul(a, b)`", "`nisa.nc_matmul(psum, a, b)`, which accumulates; no zeros before it",
+    Row(9, "`psum += nisa.nc_matmul(a, b)`", "`nisa.nc_matmul(psum, a, b)`, which accumulates",
         "pass the accumulator as the first argument of nc_matmul, with accumulate=True behind other writes"),
     Row(10, "`nisa.memset(shape, value, dtype)`", "`nl.ndarray(…)` and `nisa.memset(dst, value)`",
         "allocate the tile, and pass it to nisa.memset"),

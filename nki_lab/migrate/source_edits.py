@@ -225,7 +225,7 @@ class SourceEdits:
         if not texts and not inline and not alone:
             stop = self.text.find("\n", end)
             return (line, len(self.text) if stop < 0 else stop + 1, "")
-        if inline and "\n" not in "".join(texts) and len(texts) == len(group):
+        if (inline or len(group) > 1) and "\n" not in "".join(texts) and len(texts) == len(group):
             return (start, end, "; ".join(texts) or "pass")
         joined = f"\n{indent}".join(texts) or "pass"
         if inline:

@@ -103,9 +103,11 @@ class Statements:
             self._in_place(node, call)
         elif name.startswith(f"{LANGUAGE}.") and mask is not None and context.values.of(node).is_tensor:
             self._hoist(node, None, mask)
+        elif name.startswith(f"{LANGUAGE}.") and mask is not None:
+            context.leave(15, mask, "the call is not known to make a tile")
         else:
             text = tensors.creation(context, node) or method_call(context, node) or language_call(context, node, {})
-            if text is not None and mask is None:
+            if text is not None:
                 context.edits.replace(node, text)
 
     def _in_place(self, node: ast.Call, call: Bound) -> None:

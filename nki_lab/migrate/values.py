@@ -112,6 +112,8 @@ class Values:
 
     def note(self, node: ast.expr, value: Any, is_assumed: bool) -> None:
         """Keep one value of an expression."""
+        if value is UNKNOWN:
+            return
         seen = self.seen.get(id(node))
         if seen is None:
             seen = self.seen[id(node)] = Seen()
@@ -121,8 +123,6 @@ class Values:
             seen.is_assumed = False
             seen.tiles.clear()
             seen.numbers.clear()
-        if value is UNKNOWN:
-            return
         kind = _kind(value)
         seen.kinds.add(kind)
         if kind == "mask" and not is_assumed and _is_empty(value):
