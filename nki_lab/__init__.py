@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from nki_lab import import_hint
+
 if TYPE_CHECKING:
     from nki_lab import testing
     from nki_lab.crosschecks import crosscheck
@@ -75,3 +77,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_PLACES})
+
+
+import_hint.install()
+import_hint.offer_magic()

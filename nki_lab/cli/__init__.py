@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from nki_lab.cli import check as checks
-from nki_lab.cli import kernels
+from nki_lab.cli import colour, kernels
 from nki_lab.cli import migrate as migrations
 from nki_lab.cli import signatures as recorded
 from nki_lab.cli.kernels import Settings
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.traceback:
             traceback.print_exception(error)
         else:
-            print(error, file=sys.stderr)
+            print(colour.shown(str(error), sys.stderr, arguments.color), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -95,6 +95,9 @@ def parser() -> argparse.ArgumentParser:
             name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
         )
         subparser.add_argument("--traceback", action="store_true", help="show Python tracebacks of errors")
+        subparser.add_argument(
+            "--color", choices=colour.CHOICES, default="auto", help="colours of findings (default: on terminals)"
+        )
         for option, settings in options.items():
             subparser.add_argument(option, **settings)
         subparser.set_defaults(command=function)
