@@ -4,7 +4,8 @@
 
 Prints one line a figure with its verdict, and appends the figures to `benchmarks/history.csv`. With a real kernel
 module in `NKI_LAB_REAL_MODULE`, as `file.py` or `file.py::pyproject.toml` where the table `[tool.nki-lab.shapes]` of
-another project has the shapes of its kernels, B7 measures keystrokes and edits of single functions in it too; with one of Beta 1 in `NKI_LAB_BETA1_MODULE`, the migration of a thousand lines.
+another project has the shapes of its kernels, B7 measures keystrokes and edits of single functions in it too; with one of
+Beta 1 in `NKI_LAB_BETA1_MODULE` it measures the migration of a thousand lines.
 """
 
 from __future__ import annotations
@@ -256,8 +257,9 @@ def b8_load() -> Iterator[Figure]:
 
 
 REAL_MODULE = "NKI_LAB_REAL_MODULE"
-BETA1_MODULE = "NKI_LAB_BETA1_MODULE"
 """Names a real kernel module for B7, and its shapes; none is part of the project."""
+BETA1_MODULE = "NKI_LAB_BETA1_MODULE"
+"""Names a real module of Beta 1 kernels for B7; none is part of the project."""
 IDLE_TURN_NS = 21.0
 """A turn of an empty Python loop on the idle machine that the budgets of B7 were set on."""
 
