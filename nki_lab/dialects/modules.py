@@ -54,12 +54,9 @@ class DialectModule(ModuleType):
         found = self._elsewhere(name)
         if found is not None:
             return found
-        asking = sys._getframe(1)
-        if asking.f_code.co_name == "_handle_fromlist":  # the import system, which looks for a submodule first
-            raise AttributeError(name)
         own = vars(self)
         diagnostic = own[MARK](self.__name__, name, [key for key in own if not key.startswith("_")])
-        if _is_import(asking) and f"{self.__name__}.{name}" not in sys.modules:
+        if _is_import(sys._getframe(1)) and f"{self.__name__}.{name}" not in sys.modules:
             # `from nki.language import x` keeps the text of an ImportError, and drops that of an AttributeError.
             raise error_class(ImportError)((diagnostic,))
         raise error_of(diagnostic)
