@@ -4,7 +4,8 @@
 
 Prints one line a figure with its verdict, and appends the figures to `benchmarks/history.csv`. With a real kernel
 module in `NKI_LAB_REAL_MODULE`, as `file.py` or `file.py::pyproject.toml` where the table `[tool.nki-lab.shapes]` of
-another project has the shapes of its kernels, B7 measures keystrokes and edits of single functions in it too; with one of Beta 1 in `NKI_LAB_BETA1_MODULE`, the migration of a thousand lines.
+another project has the shapes of its kernels, B7 measures keystrokes and edits of single functions in it too;
+with one of Beta 1 in `NKI_LAB_BETA1_MODULE`, the migration of a thousand lines.
 """
 
 from __future__ import annotations

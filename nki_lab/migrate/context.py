@@ -52,7 +52,7 @@ class Context:
         """Return the context of a text in which nothing has been done."""
         edits = SourceEdits(text, tree)
         names = Names(edits)
-        values.guess = Guesses(edits, names, values).is_tensor
+        values.guess = Guesses(edits, names, values).seen
         indices = Indices(edits, names, values)
         return cls(edits, names, values, indices, Views(edits, names, values, indices))
 
