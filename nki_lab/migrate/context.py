@@ -52,7 +52,7 @@ class Context:
         """Return the context of a text in which nothing has been done."""
         edits = SourceEdits(text, tree)
         names = Names(edits)
-        values.guess = Guesses(edits, names, values).is_tensor
+        values.guess = Guesses(edits, names, values).seen
         indices = Indices(edits, names, values)
         return cls(edits, names, values, indices, Views(edits, names, values, indices))
 
@@ -127,6 +127,13 @@ class Context:
                 return self.sizes(operand)
             case ast.Compare(left=left, comparators=others):
                 return self._joined([left, *others])
+            case ast.Call(func=ast.Attribute(attr="broadcast_to" | "reshape"), args=[*_, ast.Tuple(elts=elements)]):
+                forms = [self.indices.form(item) for item in elements]
+                return (
+                    None
+                    if any(form is None or form.axes for form in forms)
+                    else [form.rest for form in forms if form is not None]
+                )
             case ast.Call(func=func, args=args):
                 path, _, name = self.names.dotted(func).rpartition(".")
                 inner = self._joined([item for item in args if self.values.of(item).is_tensor])

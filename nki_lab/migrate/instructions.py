@@ -24,6 +24,8 @@ _SIGNS: Final = {
 }  # fmt: skip
 _PRIMES: Final = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069, 1087, 1091, 1093, 1097)
 """Sizes that stand for unknown ones: products of them tell their factors."""
+_UNKNOWN: Final = (7919, 7927)
+"""Prime sizes of a tile whose own are not known; no result of known sizes has them."""
 _GENERIC: Final = ("dtype", "mask", "buffer")
 
 
@@ -251,8 +253,9 @@ def _declared(context: Context, call: Bound) -> tuple[list[Linear] | None, DType
             continue
         if context.values.of(node).is_tensor:
             sizes = context.sizes(node)
-            if sizes is None:
-                return None, None, ""
+            if sizes is None:  # the result may not depend on it
+                values[name] = Sized(_UNKNOWN, context.values.of(node).dtype() or F32)
+                continue
             for size in sizes:
                 if size not in known and size != Linear(1):
                     if len(known) == len(_PRIMES):

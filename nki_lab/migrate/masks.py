@@ -17,7 +17,7 @@ _MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE,
 
 @dataclass(slots=True)
 class Bound:
-    """What masks leave of one range: positions from the greatest of `low` up to the least of `high`, exclusive."""
+    """The positions that masks leave of one range: from the greatest of `low` up to the least of `high`, exclusive."""
 
     axis: Axis
     low: list[Linear] = field(default_factory=list)

@@ -16,6 +16,9 @@ _NO_OPS: Final = tuple(
     f"nki.compiler.{name}" for name in ("skip_middle_end_transformations", "enable_stack_allocator", "force_auto_alloc")
 )
 _RANGES: Final = tuple(f"{LANGUAGE}.{name}" for name in RANGES)
+_OTHERS: Final = {
+    "nki.isa.tensor_copy_dynamic_src": 21, "nki.isa.tensor_copy_dynamic_dst": 21, "nki.language.atomic_rmw": 22,
+}  # fmt: skip
 _MOVED: Final = {"nki.isa.constants": "nki.isa"}
 _GONE: Final = frozenset(
     ("baremetal", "simulate_kernel", "trace", "arange", "mgrid", "par_dim", "loop_reduce", "static_cast", "fp32",
@@ -109,6 +112,8 @@ def rewrite_calls(context: Context) -> None:
     calls = [node for node in ast.walk(context.edits.tree) if isinstance(node, ast.Call)]
     for node in reversed(calls):
         name = context.names.dotted(node.func)
+        if name in _OTHERS:
+            context.leave(_OTHERS[name], node, f"{name} is gone")
         if name == "nki.simulate_kernel" and node.args and not isinstance(node.args[0], ast.Starred):
             context.done(4)
             kernel, *others = (context.edits.text_of(item) for item in node.args)

@@ -65,7 +65,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(20, "`hbm[scalar_tile, i_p, i_f]`", "`hbm.ap(…, scalar_offset=scalar_tile)`",
         "write hbm.ap(pattern, scalar_offset=scalar_tile, indirect_dim=0)"),
     Row(21, "`nisa.tensor_copy_dynamic_src`, `_dst`", "`nisa.tensor_copy` of `.ap(scalar_offset=…)`",
-        "use nisa.tensor_copy with t.ap(pattern, scalar_offset=offset, indirect_dim=1)", release="0.4"),
+        "use nisa.tensor_copy with t.ap(pattern, scalar_offset=offset, indirect_dim=1)", release="0.4", is_manual=True),
     Row(22, "`nisa.dma_copy(…, dst_rmw_op=)`", "`nisa.dma_compute(dst, [src, dst], reduce_op=)`",
         "use nisa.dma_compute(dst, [src, dst], reduce_op=nl.add)", release="0.3", anchor=_THREE),
     Row(23, "`t[…] = nl.loop_reduce(x, op, loops)`", "`nisa.tensor_tensor(t, t, x, op)`",

@@ -47,12 +47,14 @@ class Seen:
     """Everything that one expression was worth. `kinds` are "tensor", "index", "grid", "mask", "number", "other".
 
     `tiles` and `numbers` come from known arguments; where there are none, from assumed ones (`is_assumed`): then the
-    sizes say nothing.
+    sizes say nothing. Of code that the evaluation did not come to, the text alone tells that something is a tensor, and
+    that `marked` of its dimensions count blocks.
     """
 
     kinds: set[str] = field(default_factory=set)
     tiles: dict[Tile, None] = field(default_factory=dict)
     numbers: dict[Any, None] = field(default_factory=dict)
+    marked: int = 0
     is_assumed: bool = True
 
     @property
@@ -82,7 +84,7 @@ class Seen:
 
     def blocks(self) -> int:
         """Return the number of block dimensions; 0 for a tile."""
-        return max((tile.blocks for tile in self.tiles), default=0)
+        return max((tile.blocks for tile in self.tiles), default=self.marked)
 
     def number(self) -> Any:
         """Return the number, where it is always the same and comes from known arguments; else None."""
@@ -90,8 +92,6 @@ class Seen:
 
 
 NOTHING: Final = Seen()
-GUESSED: Final = Seen(kinds={"tensor"})
-"""A tensor, by its text, of code that the evaluation did not come to."""
 
 
 @dataclass(slots=True)
@@ -100,14 +100,14 @@ class Values:
 
     seen: dict[int, Seen] = field(default_factory=dict)
     findings: Sequence[Diagnostic] = ()
-    guess: Callable[[ast.expr], bool] | None = None
+    guess: Callable[[ast.expr], Seen] | None = None
 
     def of(self, node: ast.expr | None) -> Seen:
         """Return what is known of an expression."""
         known = self.seen.get(id(node)) if node is not None else NOTHING
         if known is None and self.guess is not None and node is not None:
             known = self.seen[id(node)] = NOTHING  # of a name that is bound to itself
-            known = self.seen[id(node)] = GUESSED if self.guess(node) else NOTHING
+            known = self.seen[id(node)] = self.guess(node)
         return known or NOTHING
 
     def note(self, node: ast.expr, value: Any, is_assumed: bool) -> None:
