@@ -30,6 +30,8 @@ from typing import Any, NamedTuple
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from nki_lab.file_system import locked
+
 ROOT = Path(__file__).resolve().parents[1]
 CORE = (
     "tests/test_session.py", "tests/test_device_loops.py", "tests/test_profile.py", "tests/test_query.py",
@@ -90,12 +92,11 @@ def main() -> int:
         return 0
     folder = chosen.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    wheel = build(folder)
-    failures = 0
-    for python in (found[name] for name in wanted if name in found):
-        for end in ends:
-            failures += not run(python, end, folder, wheel, project, chosen.pytest)
-    return int(failures > 0)
+    with locked(folder):  # a second run waits
+        wheel = build(folder)
+        pairs = [(found[name], end) for name in wanted if name in found for end in ends]
+        passed = [run(python, end, folder, wheel, project, chosen.pytest) for python, end in pairs]
+    return int(not all(passed))
 
 
 def supported_versions(project: dict[str, Any]) -> list[str]:
@@ -118,7 +119,8 @@ def pythons() -> dict[str, Python]:
 
 
 def candidates() -> Iterator[str]:
-    for name in ("python3", *(f"python3.{minor}" for minor in range(10, 31))):
+    yield sys.executable
+    for name in ("python", "python3", *(f"python3.{minor}" for minor in range(10, 31))):
         if path := shutil.which(name):
             yield path
     for root in {os.environ.get("PYENV_ROOT", ""), str(Path.home() / ".pyenv")} - {""}:
@@ -209,13 +211,15 @@ def requirements(project: dict[str, Any]) -> list[str]:
 
 def oldest_wheel(venv: Path, wanted: Requirement) -> str:
     """Return the oldest version in a range that has a wheel for the Python of an environment."""
-    said = pip(venv, "index", "versions", "--only-binary", ":all:", wanted.name)
-    listed = re.search(r"Available versions: (.*)", said)
+    listed = re.search(r"Available versions: (.*)", pip(venv, "index", "versions", wanted.name))
     versions = [Version(text) for text in (listed[1].split(", ") if listed else [])]
-    allowed = [version for version in versions if version in wanted.specifier]
-    if not allowed:
-        raise Failed(f"{wanted}: there is no wheel for this Python")
-    return str(min(allowed))
+    for version in sorted(version for version in versions if version in wanted.specifier):
+        try:  # the list names versions without a wheel for this Python, too
+            pip(venv, "install", "--dry-run", "--no-deps", "--only-binary", ":all:", f"{wanted.name}=={version}")
+        except Failed:
+            continue
+        return str(version)
+    raise Failed(f"{wanted}: there is no wheel for this Python")
 
 
 def versions_in(venv: Path, packages: tuple[str, ...] | list[str]) -> list[str]:

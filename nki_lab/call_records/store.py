@@ -11,7 +11,7 @@
 The order of the functions is that of their names, and the order of a function's calls depends on the calls alone.
 """
 
-# ruff: noqa: PTH105, PTH123
+# ruff: noqa: PTH123
 # Files are replaced and opened as descriptors.
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from nki_lab.file_system import locked, rename_over
 from nki_lab.source_files import read_source
 
 FOLDER: Final = ".nki-lab"
@@ -244,7 +245,7 @@ def update(folder: str | Path, change: Callable[[Table], Table]) -> Contents:
     if place.parent.is_symlink():
         raise OSError(0, f"{FOLDER} is a link to another folder")
     place.parent.mkdir(exist_ok=True)
-    with _locked(place.parent):
+    with locked(place.parent):
         before = read(folder)
         if before.refused:
             return before
@@ -260,26 +261,9 @@ def update(folder: str | Path, change: Callable[[Table], Table]) -> Contents:
             with open(handle, "w", encoding="utf-8") as stream:
                 stream.write(text)
             os.chmod(temporary, 0o644)  # noqa: PTH101 - the rights of a file that a project shares
-            os.replace(temporary, place)
+            rename_over(temporary, place)
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary)  # noqa: PTH108 - as above
             raise
     return Contents(table=table)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from changing the file meanwhile, where the system has locks; they end with the process."""
-    try:
-        import fcntl
-    except ImportError:  # the file is still replaced as a whole
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some network folders have no locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

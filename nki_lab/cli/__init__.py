@@ -1,5 +1,5 @@
-"""The command line: `nki-lab run`, `check`, `signatures`, `compile`, `profile`, `view`, `explain`, `lsp`, `demo` and
-`doctor`.
+"""The command line: `nki-lab run`, `check`, `signatures`, `migrate`, `compile`, `profile`, `view`, `explain`, `lsp`,
+`demo` and `doctor`.
 
 Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong, 130 interrupted.
 """
@@ -7,6 +7,7 @@ Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong,
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -16,7 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from nki_lab.cli import check as checks
-from nki_lab.cli import kernels
+from nki_lab.cli import colour, kernels
+from nki_lab.cli import migrate as migrations
 from nki_lab.cli import signatures as recorded
 from nki_lab.cli.kernels import Settings
 from nki_lab.cli.report import explain
@@ -29,6 +31,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name; that of the process where not given)."""
+    _print_what_the_encoding_lacks()
     arguments = parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
@@ -40,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.traceback:
             traceback.print_exception(error)
         else:
-            print(error, file=sys.stderr)
+            print(colour.shown(str(error), sys.stderr, arguments.color), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -49,6 +52,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return status
+
+
+def _print_what_the_encoding_lacks() -> None:
+    """Have `?` printed for characters that the output cannot encode: on Windows, pipes and files have a code page."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 _FORMAT: Final[Settings] = {"choices": ("text", "json"), "default": "text", "help": "of what is printed"}
@@ -85,6 +95,9 @@ def parser() -> argparse.ArgumentParser:
             name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
         )
         subparser.add_argument("--traceback", action="store_true", help="show Python tracebacks of errors")
+        subparser.add_argument(
+            "--color", choices=colour.CHOICES, default="auto", help="colours of findings (default: on terminals)"
+        )
         for option, settings in options.items():
             subparser.add_argument(option, **settings)
         subparser.set_defaults(command=function)
@@ -116,6 +129,12 @@ def parser() -> argparse.ArgumentParser:
         recorded.signatures,
         "list the calls of functions that runs have recorded for check, and whether it uses them",
         recorded.OPTIONS,
+    )
+    command(
+        "migrate",
+        migrations.migrate,
+        "rewrite kernels of Beta 1 and of earlier releases for the current one, where that is safe",
+        migrations.OPTIONS,
     )
     command(
         "compile",

@@ -22,6 +22,7 @@ from typing import Final
 from nki_lab.cli.notebooks import notebook_of
 from nki_lab.cli.sources import unreadable
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose, error_of
+from nki_lab.file_system import rename_over
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.interpreter import ModuleFinder, Signature
@@ -50,7 +51,7 @@ def replace_file(path: Path, before: bytes, after: bytes) -> None:
         shutil.copymode(target, draft)
         if target.read_bytes() != before:
             raise OSError(0, "it was changed while it was checked")
-        draft.replace(target)
+        rename_over(draft, target)
     except OSError as error:
         reason = error.strerror or str(error)
         raise error_of(

@@ -16,6 +16,7 @@ from nki_lab.call_records import store
 from nki_lab.call_records.store import CallRecord
 from nki_lab.cli.kernels import Settings
 from nki_lab.diagnostic import NkiError
+from nki_lab.file_system import relative
 
 if TYPE_CHECKING:
     from nki_lab.query.evaluation_cache import Verdict
@@ -130,7 +131,7 @@ def _projects(paths: Sequence[Path]) -> dict[str, list[str]]:
         else:
             folder = folder_of(os.path.dirname(place))  # noqa: PTH120 - as above
         if folder and "" not in found.get(folder, ()):
-            inside = Path(os.path.relpath(place, folder)).as_posix()
+            inside = Path(relative(place, folder)).as_posix()
             found.setdefault(folder, []).append("" if inside == "." else inside)
     return found
 
@@ -155,7 +156,7 @@ def _calls(table: store.Table, wanted: Sequence[str]) -> list[tuple[store.Functi
 
 
 def _entry(folder: str, function: store.Function, call: CallRecord, state: str, reason: str) -> Entry:
-    file = os.path.relpath(Path(folder, function[0]))
+    file = relative(Path(folder, function[0]))
     return Entry(file=file, function=function[1], call=call, state=state, reason=reason)
 
 
@@ -189,7 +190,7 @@ def _verdicts(file: Path, target: str | None) -> tuple[dict[tuple[str, str], Ver
 
     settings = configuration_of(file.parent)
     job = Job(
-        file=os.path.relpath(file),
+        file=relative(file),
         target=target or settings.target or DEFAULT_TARGET,
         given=settings.signatures(file),
         library=settings.library(),
@@ -205,7 +206,7 @@ def _without(wanted: Sequence[str], before: store.Table) -> store.Table:
 def _kept(folder: str, unused: set[tuple[str, str, str]], before: store.Table) -> store.Table:
     found = {}
     for function, calls in before.items():
-        file = os.path.relpath(Path(folder, function[0]))
+        file = relative(Path(folder, function[0]))
         kept = tuple(call for call in calls if (file, function[1], call.key) not in unused)
         if kept:
             found[function] = kept

@@ -8,6 +8,7 @@ from types import ModuleType
 
 from nki_lab.diagnostic import coded_error
 from nki_lab.dialects import beta1, current, shims, tracebacks
+from nki_lab.dialects.environment import is_other_side
 from nki_lab.dialects.modules import DialectModule, is_ours
 
 _ROOTS = ("neuronxcc", "nki")
@@ -20,9 +21,12 @@ def activate(force: bool = False) -> None:
     """Make `nki`, its submodules and the older `neuronxcc.nki` importable, on the simulator.
 
     Where a real package of such a name is installed, NKI015 is raised; `force=True` puts the simulator in front of it
-    in this process until `deactivate()`. Calling it again changes nothing. The shims of `frameworks.shims` become
+    in this process until `deactivate()`. Calling it again changes nothing, and so does calling it in the process that a
+    crosscheck runs the installed package in. The shims of `frameworks.shims` become
     importable too, each where the package that it stands in for is not installed.
     """
+    if is_other_side():
+        return
     if not force:
         for root, place in real_packages().items():
             raise coded_error(

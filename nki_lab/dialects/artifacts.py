@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nki_lab.diagnostic import NkiError, coded_error
+from nki_lab.extras import extra
 from nki_lab.session import Execution
 
 RECORDING: Final = ".nkirec"
@@ -58,11 +59,15 @@ class Artifacts:
         return found
 
     def require(self) -> None:
-        """Check before the run that everything can be written; NKI021 names what is in the way."""
+        """Check before the run that all can be written: NKI021 says what is in the way, NKI022 what is missing."""
         from nki_lab.export.explorer.tables import TABLES
         from nki_lab.export.files import require_replaceable
 
+        if self.recording is not None or self.profile is not None:
+            with extra("save", "writing a recording or a profile needs", otherwise="name no files"):
+                import pyarrow.parquet  # noqa: F401
         for field, place in self.places().items():
+            _require_folder(place if field == "listing" else place.parent)
             if field == "listing":
                 if place.exists() and not (place.is_dir() and not any(place.iterdir())):
                     raise _in_the_way(place, "artifacts_dir names a folder that is empty or does not exist yet")
@@ -132,6 +137,18 @@ def _report(name: str, summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return a profile's summary as data: `total_time` in seconds as a profiler prints it, and the summary by name."""
     plain = {key: value for key, value in summary.items() if isinstance(value, (int, float, str, list, tuple, dict))}
     return {name: {"note": PREDICTED, "total_time": summary["makespan_ns"] / 1e9, **plain}}
+
+
+def _require_folder(folder: Path) -> None:
+    """Check that a folder can be written to, or be made: NKI021."""
+    there = next(item for item in (folder.absolute(), *folder.absolute().parents) if item.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise coded_error(
+            "NKI021",
+            f"{folder}: {there} {'may not be written to' if there.is_dir() else 'is a file'}",
+            limit="files are written into a folder that exists or can be made",
+            help="choose another folder; the kernel has not been run",
+        )
 
 
 def _make_folder(folder: Path) -> None:

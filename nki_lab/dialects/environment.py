@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
 from nki_lab.call_records.choices import choices
@@ -27,6 +26,7 @@ from nki_lab.source_files import read_source
 TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 PRECISE_VARIABLE: Final = "NKI_PRECISE_FP"
 TRACEBACK_VARIABLE: Final = "NKI_LAB_TRACEBACK"
+OTHER_SIDE_VARIABLE: Final = "NKI_LAB_CROSSCHECK"
 NOTEBOOK_VARIABLE: Final = "NKI_LAB_NOTEBOOK_BYTES"
 NOTEBOOK_BYTES: Final = 5 * 2**20
 """Bytes that one run may add to a saved notebook unless the environment says otherwise."""
@@ -94,14 +94,18 @@ def _named(name: Any, origin: str) -> Arch:
 
 def _configured() -> tuple[str, str]:
     """The target in the nearest pyproject.toml that has one to say, with the file's path."""
-    folder = Path.cwd()
-    for place in (folder, *folder.parents):
-        file = place / "pyproject.toml"
+    folder = os.getcwd()  # noqa: PTH109
+    while True:
+        file = os.path.join(folder, "pyproject.toml")  # noqa: PTH118 - paths as text: each call of a kernel looks here
         try:
-            stamp = file.stat()
+            stamp = os.stat(file)  # noqa: PTH116
         except OSError:
+            parent = os.path.dirname(folder)  # noqa: PTH120
+            if parent == folder:
+                break
+            folder = parent
             continue
-        return _target_in(str(file), stamp.st_mtime_ns, stamp.st_size), str(file)
+        return _target_in(file, stamp.st_mtime_ns, stamp.st_size), file
     return "", ""
 
 
@@ -139,6 +143,11 @@ def records_calls(function: object) -> bool:
         return True
     code = getattr(function, "__code__", None) or code_of(function)
     return code is not None and project_of(code.co_filename).records
+
+
+def is_other_side() -> bool:
+    """Return whether this process is the other side of a crosscheck, where `nki` is the installed package."""
+    return bool(os.environ.get(OTHER_SIDE_VARIABLE))
 
 
 def shows_own_frames() -> bool:

@@ -70,9 +70,9 @@ class Kernel:
             return torch_calls.call(self, args, kwargs)
         if local.builder is not None:
             return self.inline(args, kwargs)
-        if jax_calls.is_traced(args, kwargs):
-            return jax_calls.call(self, args, kwargs)
         with user_frames:
+            if jax_calls.is_traced(args, kwargs):
+                return jax_calls.call(self, args, kwargs)
             return self.launch(args, kwargs)
 
     def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], prepared: session.Launch | None = None) -> Any:

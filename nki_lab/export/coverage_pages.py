@@ -18,6 +18,7 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.export.colours import COLOURS
 from nki_lab.export.files import replacing_folder, require_replaceable
 from nki_lab.export.findings import by_severity, counts
+from nki_lab.file_system import relative
 from nki_lab.query.call_sites import REASONS, STATES, CallSite, State, counted, reasons
 
 SIGNS: Final[Mapping[State, str]] = {"fully": "●", "partly": "◐", "by name": "○", "skipped": "×"}
@@ -87,7 +88,7 @@ def _shortened(files: Sequence[SourceFile]) -> list[SourceFile]:
     if not names or not all(map(os.path.isabs, names)):
         return list(files)
     folder = os.path.commonpath([Path(name).parent for name in names])
-    return [replace(item, file=os.path.relpath(item.file, folder)) for item in files]
+    return [replace(item, file=relative(item.file, folder)) for item in files]
 
 
 def page_name(file: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nki_lab.diagnostic import NkiError, coded_error
+from nki_lab.file_system import rename_over
 
 
 @contextlib.contextmanager
@@ -25,7 +26,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     with _draft(target) as draft:
         with draft.open("xb") as stream:
             yield stream
-        draft.replace(target)
+        rename_over(draft, target)
 
 
 @contextlib.contextmanager
@@ -42,11 +43,11 @@ def replacing_folder(path: str | os.PathLike[str], names: Container[str]) -> Ite
         if target.is_dir() and not target.is_symlink():
             _require_own(target, names)
             former = _beside(target)
-            target.replace(former)
-            draft.replace(target)
+            rename_over(target, former)
+            rename_over(draft, target)
             shutil.rmtree(former, ignore_errors=True)
         else:
-            draft.replace(target)
+            rename_over(draft, target)
 
 
 def require_replaceable(path: str | os.PathLike[str], names: Container[str]) -> None:

@@ -264,6 +264,5 @@ def _lowered(context: Any, *operands: Any, call: KernelCall) -> Any:
         context.avals_in,
         context.avals_out,
         has_side_effect=False,
-        returns_token=False,
     )
     return results

@@ -119,8 +119,8 @@ def _split(value: Any, tensors: list[Any], tokens: list[Any]) -> None:
     if isinstance(value, _Torch.tensor):
         tokens.extend(("tensor", len(tensors)))
         tensors.append(value)
-    elif isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
-        tokens.extend(("tuple" if isinstance(value, tuple) else "list", len(value)))
+    elif isinstance(value, (tuple, list)):
+        tokens.extend((_kind_of(type(value)), len(value)))
         for item in value:
             _split(item, tensors, tokens)
     elif isinstance(value, dict):
@@ -148,10 +148,25 @@ def _assembled(tokens: Sequence[Any], tensors: Sequence[Any], place: list[int]) 
             made[key] = _assembled(tokens, tensors, place)
         return made
     items = [_assembled(tokens, tensors, place) for _ in range(what)]
-    return tuple(items) if kind == "tuple" else items
+    if kind == "list":
+        return items
+    return tuple(items) if kind == "tuple" else _classes[kind](*items)
 
 
 # -- evaluated by Dynamo ----------------------------------------------------------------------------------------------
+
+
+@_evaluated
+def _kind_of(kind: type) -> Any:
+    """Return the token of lists, of tuples, or of a class of named tuples: its place in `_classes`."""
+    if issubclass(kind, list):
+        return "list"
+    if not hasattr(kind, "_fields"):
+        return "tuple"
+    with _lock:
+        if kind not in _classes:
+            _classes.append(kind)
+        return _classes.index(kind)
 
 
 @_evaluated
@@ -188,6 +203,8 @@ def enter(key: str, *tensors: Any) -> list[Any]:
 
 
 _lock = threading.RLock()
+_classes: list[type] = []
+"""Classes of named tuples. Dynamo finds them here."""
 _calls: dict[str, TracedCall] = {}
 _names: dict[Hashable, str] = {}
 _kept: list[Any] = []
@@ -335,7 +352,7 @@ def _split_results(value: Any, tokens: list[Any], place: list[int]) -> None:
         tokens += ("tensor", place[0])
         place[0] += 1
     elif isinstance(value, (tuple, list)):
-        tokens += ("list" if isinstance(value, list) else "tuple", len(value))
+        tokens += (_kind_of(type(value)), len(value))
         for item in value:
             _split_results(item, tokens, place)
     elif isinstance(value, dict):

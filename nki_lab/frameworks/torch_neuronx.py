@@ -51,6 +51,22 @@ def trace(func: Callable[..., Any], example_inputs: Any, *_states: Any, **_compi
     return traced
 
 
+def nki_op(name: str, fn: Callable[..., Any] | None = None, *, mutates_args: Any, **options: Any) -> Any:
+    """Register a function that calls kernels as the custom operator `name`, such as "mylib::scale".
+
+    Its parameters and result are annotated as for `torch.library.custom_op`, which takes the same `mutates_args`. Its
+    fake kernel is the function itself on tensors without values: shapes and dtypes come from the kernels that it calls.
+    """
+    import torch
+
+    def register(function: Callable[..., Any]) -> Any:
+        operator = torch.library.custom_op(name, function, mutates_args=mutates_args, **options)
+        operator.register_fake(function)
+        return operator
+
+    return register if fn is None else register(fn)
+
+
 def profile(*_args: Any, **_options: Any) -> None:
     """Profiles of a device; NKI010."""
     raise coded_error(
@@ -69,7 +85,7 @@ def modules(entries: Entries) -> dict[str, dict[str, Any]]:
         return entries.as_kernel if func is None else entries.as_kernel(func)
 
     return {
-        "torch_neuronx": {"nki_jit": nki_jit, "trace": trace, "nki": entries.nki},
+        "torch_neuronx": {"nki_jit": nki_jit, "nki_op": nki_op, "trace": trace, "nki": entries.nki},
         "torch_neuronx.xla_impl": {},
         "torch_neuronx.xla_impl.ops": {"nki_jit": nki_jit},
         "torch_neuronx.experimental": {},

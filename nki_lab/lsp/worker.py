@@ -245,7 +245,8 @@ def _bound_memory() -> None:
         return
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     bound = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
+    with suppress(OSError, ValueError):  # macOS refuses bounds below what it has reserved
+        resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from nki_lab.file_system import relative
 from nki_lab.kernel_runtime.interpreter import Launches, ModuleFinder, ModuleSource, Reads, Signature, best, launches
 from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET
 from nki_lab.query.evaluation_cache import EvaluationCache
@@ -61,7 +62,7 @@ def loaded(path: str, beside: str, reads: Reads, library: ModuleFinder) -> Modul
 
     None where it cannot be read.
     """
-    return library.load(path, reads, path if os.path.isabs(beside) else os.path.relpath(path))
+    return library.load(path, reads, path if os.path.isabs(beside) else relative(path))
 
 
 def calls_in(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from nki_lab.call_records.projects import project_of
 from nki_lab.call_records.signatures import StaleCallError, signature_of
 from nki_lab.call_records.store import CallRecord
 from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose
+from nki_lab.file_system import relative
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.interpreter import Signature
 from nki_lab.query.evaluation_cache import KernelEvaluation, Operation, Verdict
@@ -36,7 +36,7 @@ def recorded_calls(path: str) -> Calls:
     folder = project_of(path).folder if path else ""
     if not folder:
         return {}
-    inside = Path(os.path.relpath(path, folder)).as_posix()
+    inside = Path(relative(path, folder)).as_posix()
     return {name: calls for (file, name), calls in store.read(folder).table.items() if file == inside}
 
 

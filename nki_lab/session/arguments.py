@@ -7,7 +7,9 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from types import FunctionType
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -44,15 +46,33 @@ def bound(function: Callable[..., object], args: Arguments, kwargs: Keywords) ->
 
     NKI003 where a parameter gets no value, NKI002 where a value gets no parameter.
     """
+    signature = _signature_of(function)
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise _misfit(function, signature, args, kwargs, str(error)) from None
+
+
+def _signature_of(function: Callable[..., object]) -> inspect.Signature:
+    plain = isinstance(function, FunctionType) and not function.__dict__
+    parts = (function.__code__, function.__defaults__, function.__kwdefaults__) if plain else ()
+    known = _signatures.get(function) if plain else None
+    if known is not None and all(now is then for now, then in zip(parts, known[0], strict=True)):
+        return known[1]
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a callable without a signature, such as a C function
         kinds = inspect.Parameter
         signature = inspect.Signature([kinds("args", kinds.VAR_POSITIONAL), kinds("kwargs", kinds.VAR_KEYWORD)])
-    try:
-        return signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise _misfit(function, signature, args, kwargs, str(error)) from None
+    if plain:
+        _signatures[function] = (parts, signature)
+    return signature
+
+
+_signatures: WeakKeyDictionary[Callable[..., object], tuple[tuple[object, ...], inspect.Signature]] = (
+    WeakKeyDictionary()
+)
+"""Signatures of functions, with the parts that they were read from: editors exchange those in place."""
 
 
 def _misfit(

@@ -227,7 +227,7 @@ def _is_tracer(value: Any) -> bool:
 
 def _from_jax(value: Any, name: str) -> Array:
     if _is_tracer(value):
-        raise refused(name, "a jax tracer: an array without values", "call the kernel outside jax.jit")
+        raise refused(name, "a jax tracer: an array without values", f"call the kernel itself: kernel({name})")
     return np.asarray(value)
 
 

@@ -43,7 +43,13 @@ from nki_lab.source.callables import traceback_steps
 
 def written_inputs(program: Program, inputs: list[Input]) -> list[Input]:
     """The inputs whose memory some instruction writes."""
-    ids = {item.tensor._buffer.id: item for item in inputs}
+    known = _written.get(program)
+    if known is None or known[0] != len(program):
+        known = _written[program] = (len(program), _written_buffers(program))
+    return [item for number, item in {item.tensor._buffer.id: item for item in inputs}.items() if number in known[1]]
+
+
+def _written_buffers(program: Program) -> set[int]:
     rows = program.variant_column()
     first = np.frombuffer(program.op_access, np.uint32)
     accesses = np.frombuffer(program.access_view, np.uint32)
@@ -54,7 +60,11 @@ def written_inputs(program: Program, inputs: list[Input]) -> list[Input]:
             starts = first[rows == variant.id]
             for position in places:
                 seen |= {program.views[i].buffer.id for i in np.unique(accesses[starts + position]).tolist()}
-    return [item for number, item in ids.items() if number in seen]
+    return seen
+
+
+_written: WeakKeyDictionary[Program, tuple[int, set[int]]] = WeakKeyDictionary()
+"""The buffers in HBM that a program writes, with the length that it had; later calls may use the program again."""
 
 
 def refuse_unchangeable(program: Program, written: list[Input]) -> None:

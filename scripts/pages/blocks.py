@@ -2,7 +2,8 @@
 
 A `python` block is a program of its own, run in the folder of its document. `python file=NAME.py` also leaves it there
 under that name, for the blocks after it. In `console` and `bash` blocks the `nki-lab` commands are run (after `$ ` in
-`console`); `console exit=1` says that they end with that status. What is not to be run says `text`.
+`console`); `console exit=1` says that they end with that status. What is not to be run says `text`. Blocks that say
+`needs=jax` are run by the slow tests, where that library is.
 
 Three options matter to the site alone: `output=text` shows below the block what it prints, `output=markdown` takes that
 for Markdown; `view=NAME.html` shows a page that the block writes; `code=folded` folds the block itself away.
@@ -94,12 +95,14 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def failures(text: str, folder: Path) -> list[str]:
-    """Return what goes wrong when the blocks of a document are run in order in `folder`."""
+def failures(text: str, folder: Path, needs: str | None = None) -> list[str]:
+    """Return what goes wrong when those blocks of a document that need a library are run in order in `folder`."""
     out = []
     for block in blocks(text):
         if block.language not in LANGUAGES:
             out.append(f"line {block.line}: a block says what it is: {', '.join(sorted(LANGUAGES))}")
+        if block.options.get("needs") != needs:
+            continue
         status = int(block.options.get("exit", 0))
         out += [
             f"line {block.line}: {done.shown} ended with {done.status}\n{done.output}{done.errors}"

@@ -19,7 +19,7 @@ import pytest
 KR = "kernel_runtime"
 # Lowest layer first. A layer is a row of groups: packages of one group are independent, a later group may use an earlier.
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
-    (("codes", "source_files"), ("diagnostic",), ("extras", "own_faults")),
+    (("codes", "source_files", "file_system"), ("diagnostic",), ("extras", "own_faults")),
     (("isa",), ("source",)),
     ((f"{KR}.options", f"{KR}.protocols", f"{KR}.garbage", f"{KR}.vocabulary"), (f"{KR}.tensor", f"{KR}.recording")),
     ((f"{KR}.ir",), (f"{KR}.footprint",)),
@@ -34,13 +34,13 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     ((f"{KR}.schedule",),),
     ((f"{KR}.numerics", f"{KR}.timing", f"{KR}.race"), (f"{KR}.backend",)),
     (("rules", "call_records"),),
-    (("session", "query", "wire"),),
+    (("session", "query", "wire"), ("migrate",)),
     (("widgets", "export", "lsp"),),
     (
         ("frameworks",),
         ("testing", "dialects"),
         ("result",),
-        ("demo",),
+        ("demo", "crosschecks"),
         ("cli", "magic", "pytest_plugin"),
         ("__init__", "__main__"),
     ),
@@ -53,6 +53,7 @@ FORBIDDEN = (
     ("lsp", "session"),
     ("query", f"{KR}.numerics"),
     ("query", f"{KR}.tracer"),
+    ("migrate", "session"),
     ("widgets", "session"),
     ("export", "session"),
     ("wire", "session"),

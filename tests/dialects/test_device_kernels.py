@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from neuronxcc.nki import typing as nt
 
 import nki_lab
 from nki_lab.diagnostic import NkiError
+from nki_lab.dialects.launches import observed_by
 from tests.every import for_each
 
 X = np.arange(128 * 512, dtype=np.float32).reshape(128, 512)
@@ -238,3 +241,68 @@ def test_mode_simulation_raises_the_index_error_of_numpy() -> None:
     assert type(caught.value) is IndexError
     assert str(caught.value) == "index 128 is out of bounds for axis 0 with size 128"
     assert "NKI310" in str(caught.value.__cause__)
+
+
+class Collector:
+    """An observer that keeps what it gets, as a notebook cell does."""
+
+    def __init__(self) -> None:
+        self.inputs, self.timed, self.interactive = None, True, True
+        self.got: list[Any] = []
+
+    def add(self, run: Any) -> None:
+        self.got.append(run)
+
+    def launched(self, name: str, execution: Any, arguments: tuple[Any, ...]) -> None:
+        self.got.append((name, execution))
+
+
+def test_a_notebook_cell_gets_the_run_and_the_kernel_its_latency(capsys: pytest.CaptureFixture[str]) -> None:
+    timed, cell = nki.benchmark(double), Collector()
+    with observed_by(cell):
+        np.testing.assert_array_equal(timed(X), X * 2)
+        assert timed(nt.tensor[[128, 512], nl.float32]) is None
+    assert [name for name, _ in cell.got] == ["double", "double"]
+    assert {run.timeline.summary.makespan_ns / 1e3 for _, run in cell.got} == {p50(timed)}
+    assert capsys.readouterr().out == ""  # the cell shows the time
+
+
+def test_without_pyarrow_files_are_refused_before_the_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(NkiError, match=r"NKI022 (.|\n)*pyarrow(.|\n)*nki-lab\[save\]"):
+        nki.baremetal(double, save_neff_name="file.neff")(X)
+    assert listed(tmp_path) == []
+    timed = nki.benchmark(double)
+    timed(X)
+    assert p50(timed) > 0
+    assert "prediction" in capsys.readouterr().out
+
+
+def test_a_file_in_the_place_of_a_folder_is_found_before_the_run(tmp_path: Path) -> None:
+    (tmp_path / "reports").write_text("a file")
+    calls: list[int] = []
+
+    def counted(a):
+        calls.append(1)
+        return double(a)
+
+    for kernel in (
+        nki.profile(counted, working_directory=tmp_path / "reports"),
+        nki.benchmark(counted, save_trace_name="reports/profile.ntff"),
+        nki.baremetal(counted, artifacts_dir="reports"),
+    ):
+        with pytest.raises(NkiError, match=r"NKI021 (.|\n)*reports"):
+            kernel(X)
+    assert not calls
+    assert (tmp_path / "reports").read_text() == "a file"
+
+
+def test_a_folder_that_may_not_be_written_to_is_found_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "locked").mkdir()
+    monkeypatch.setattr(os, "access", lambda place, mode: Path(place).name != "locked")  # root may write everywhere
+    with pytest.raises(NkiError, match=r"NKI021 (.|\n)*locked may not be written to"):
+        nki.benchmark(double, save_neff_name="locked/file.neff")(X)

@@ -50,7 +50,7 @@ def saved(recording: Recording, tmp_path: Path) -> Path:
 @given(recording=drawn(25))
 def test_what_is_saved_is_opened(chunks: Any, recording: Recording) -> None:
     # Without waiting for the disk: this test saves often.
-    with tempfile.TemporaryDirectory() as where, chunks(), mock.patch.object(folder, "_sync"):
+    with tempfile.TemporaryDirectory() as where, chunks(), mock.patch.object(folder, "sync"):
         recording.save(where)
         check_equal(recording, Recording.open(where))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic, diagnose
@@ -77,6 +78,11 @@ def names() -> dict[str, Any]:
 
 def instruction_names() -> dict[str, Any]:
     """Everything `neuronxcc.nki.isa` exports, by name."""
+    return dict(_instruction_names())
+
+
+@cache
+def _instruction_names() -> dict[str, Any]:
     functions = [instruction_function(name) for name, item in TABLE.items() if isinstance(item.beta1, Beta1)]
     functions += (tensor_copy_dynamic_dst, tensor_copy_dynamic_src)
     functions += (updates._tiled_offloaded_memcpy, updates._tiled_offloaded_fma)

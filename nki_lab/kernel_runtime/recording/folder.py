@@ -9,17 +9,17 @@ from __future__ import annotations
 import base64
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import secrets
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from nki_lab.diagnostic import NkiError, coded_error
+from nki_lab.file_system import locked, rename_over, sync
 from nki_lab.kernel_runtime.recording import check, schema
 from nki_lab.kernel_runtime.recording.build import MAKESPAN
 from nki_lab.kernel_runtime.recording.columns import Columns, Json
@@ -39,6 +39,7 @@ _PINS: Final = "pins"  # of the manifest: messages of tiles in the zlib format, 
 _PIN_BYTES: Final = 1 << 24
 _WORKED_OUT: Final = {"lane_sums", "lane_sum_levels", "triggers"}  # where a folder has none
 _ATTEMPTS: Final = 20
+_FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quotas of this name
 
 
 def store(tables: Mapping[str, Columns], path: str | os.PathLike[str], pins: Sequence[bytes] = ()) -> None:
@@ -48,12 +49,12 @@ def store(tables: Mapping[str, Columns], path: str | os.PathLike[str], pins: Seq
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder) as alone:
+        with locked(folder) as alone:
             _store(tables, folder, alone, pins)
     except NkiError:
         raise
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        full = error.errno in _FULL
         remedy = "make room or choose another disk" if full else "choose a folder that you may write to"
         raise coded_error(
             "NKI021",
@@ -70,21 +71,21 @@ def _store(tables: Mapping[str, Columns], folder: Path, alone: bool, pins: Seque
     try:
         for name, table in tables.items():
             write(table, files[name])
-            _sync(files[name])
+            sync(files[name])
         entries = {name: {"file": file.name, **_entry(checksums_of(file))} for name, file in files.items()}
         kept = {_PINS: [base64.b64encode(zlib.compress(pin)).decode() for pin in pins]} if pins else {}
         manifest = {"format": FORMAT, "version": list(schema.VERSION), "tables": entries, **kept}
         text = json.dumps(manifest, indent=1)
         draft.write_text(text + "\n", encoding="utf-8")
-        _sync(draft)
-        _sync(folder)
-        draft.replace(folder / MANIFEST)
+        sync(draft)
+        sync(folder)
+        rename_over(draft, folder / MANIFEST)
     except BaseException:
         for file in (*files.values(), draft):
             with contextlib.suppress(OSError):
                 file.unlink(missing_ok=True)
         raise
-    _sync(folder)
+    sync(folder)
     # Without the lock somebody else may be writing: only what the manifest named before is surely out of use.
     ours = chain(folder.glob("nki_lab_*.*.parquet"), folder.glob(f"{MANIFEST}.*"))
     for name in ({file.name for file in ours} if alone else before) - {file.name for file in files.values()}:
@@ -96,29 +97,6 @@ def _named_before(folder: Path) -> set[str]:
     with contextlib.suppress(OSError, ValueError):
         return {entry["file"] for entry in _manifest(folder)["tables"].values()}
     return set()
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[bool]:
-    """Holds off other savers of the folder; False where the file system has no locks."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    has_locks = False
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            has_locks = True
-        yield has_locks
-    finally:
-        os.close(handle)
-
-
-def _sync(path: Path) -> None:
-    """Wait until the file, or the names in a folder, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Columns]:
