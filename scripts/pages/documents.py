@@ -64,7 +64,7 @@ def _executed(text: str, found: list[Block], place: str, folder: Path, out: Path
     parts, end = [], 0
     for block in found:
         printed = []
-        for done in execute(block, folder):
+        for done in () if "needs" in block.options else execute(block, folder):
             if done.status != int(block.options.get("exit", 0)):
                 raise BlockError(f"{place}: line {block.line} ended with {done.status}\n{done.output}{done.errors}")
             printed.append(done.output.replace(f"{folder}{os.sep}", ""))
