@@ -1,42 +1,18 @@
-// Frames with runs follow the theme that the reader has chosen for the site, and are as high as what they show. Where a
-// frame may not be reached, as in pages that were opened as files, the style sheet gives it a theme and a height.
+// Frames with runs are as high as what they show, and follow the theme that the reader has chosen for the site: frame.js
+// tells the one, and is told the other.
 (() => {
-  const theme = () => document.body.dataset.theme;
-  const follow = frame => {
-    try {
-      const root = frame.contentDocument.documentElement;
-      if (theme() === 'light' || theme() === 'dark') {
-        root.setAttribute('theme', theme());
-        root.style.colorScheme = theme();
-      } else {
-        root.removeAttribute('theme');
-        root.style.colorScheme = '';
-      }
-    } catch {
-      // another origin
-    }
-  };
-  const fit = frame => {
-    try {
-      const page = frame.contentDocument;
-      const views = page.getElementById('nki-lab');
-      new ResizeObserver(() => {
-        frame.style.height = `${Math.max(400, Math.ceil(views.getBoundingClientRect().height))}px`;
-      }).observe(views);
-    } catch {
-      // another origin, or nothing there yet
-    }
-  };
-  const frames = () => document.querySelectorAll('figure.run iframe');
+  const LEAST = 400; // pixels
+  const frames = () => [...document.querySelectorAll('figure.run iframe')];
+  const theme = frame => frame.contentWindow?.postMessage({ nkiTheme: document.body.dataset.theme ?? 'auto' }, '*');
+  addEventListener('message', event => {
+    const frame = frames().find(one => one.contentWindow === event.source);
+    const height = event.data?.nkiHeight;
+    if (frame === undefined || typeof height !== 'number') return;
+    frame.style.height = `${Math.max(LEAST, height)}px`;
+    theme(frame);
+  });
   addEventListener('DOMContentLoaded', () => {
-    for (const frame of frames()) {
-      follow(frame);
-      frame.addEventListener('load', () => {
-        follow(frame);
-        fit(frame);
-      });
-    }
-    new MutationObserver(() => frames().forEach(follow)).observe(document.body, {
+    new MutationObserver(() => frames().forEach(theme)).observe(document.body, {
       attributes: true,
       attributeFilter: ['data-theme'],
     });

@@ -11,7 +11,7 @@ from typing import Final
 
 from nki_lab.export.html import sharing
 from scripts.pages.blocks import ROOT, Block, blocks, execute
-from scripts.pages.markdown import RUNS, SCRIPT, frame, of_the_site
+from scripts.pages.markdown import FRAME, RUNS, SCRIPT, frame, of_the_site
 
 SHOWN: Final = ("output", "view")
 """The options of blocks that are run for the site."""
@@ -64,7 +64,7 @@ def _executed(text: str, found: list[Block], place: str, folder: Path, out: Path
     parts, end = [], 0
     for block in found:
         printed = []
-        for done in execute(block, folder):
+        for done in () if "needs" in block.options else execute(block, folder):
             if done.status != int(block.options.get("exit", 0)):
                 raise BlockError(f"{place}: line {block.line} ended with {done.status}\n{done.output}{done.errors}")
             printed.append(done.output.replace(f"{folder}{os.sep}", ""))
@@ -98,10 +98,11 @@ def _shown(block: Block, printed: str, place: str, folder: Path, out: Path) -> l
 
 
 def put_run(out: Path, name: str, text: str) -> None:
-    """Write the page of a run so that it shares the views' script with the others."""
+    """Write the page of a run so that it shares the views' script with the others, and fits into a frame."""
     written = out / RUNS / name
     written.parent.mkdir(parents=True, exist_ok=True)
-    written.write_text(sharing(text, SCRIPT), encoding="utf-8")
+    framed = sharing(text, SCRIPT).replace("</body>", f'<script src="{FRAME}"></script>\n</body>')
+    written.write_text(framed, encoding="utf-8")
 
 
 def copy_files(out: Path) -> None:

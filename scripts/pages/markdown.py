@@ -15,9 +15,13 @@ from nki_lab.kernel_runtime.language import namespaces
 from scripts.pages.blocks import FENCE, ROOT
 
 RUNS: Final = "_static/runs"
-"""Where pages of runs stand, and the views' script that they share."""
+"""Where pages of runs stand."""
 
 SCRIPT: Final = "visualizer.js"
+"""The views' script, which pages of runs share, beside them."""
+
+FRAME: Final = "../frame.js"
+"""The script by which such a page fits into a frame, seen from there."""
 
 _PICTURE: Final = re.compile(
     r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'

@@ -52,6 +52,11 @@ def test_a_block_that_fails_names_the_document_and_the_line(document: Path) -> N
         made(document, "# T\n\n```python output=text\n1 / 0\n```\n")
 
 
+def test_blocks_that_need_a_library_are_shown_and_not_run(document: Path) -> None:
+    text = made(document, "```python needs=jax\nraise SystemExit(3)\n```\n\n```python output=text\nprint(1)\n```\n")
+    assert "raise SystemExit(3)\n```\n\n```python" in text
+
+
 def test_documents_that_show_no_output_are_not_run(document: Path) -> None:
     text = "```python\nraise SystemExit(3)\n```\n"
     assert made(document, text) == text
