@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 from typing import Any, Final, NamedTuple
 
-from nki_lab import session
-from nki_lab.diagnostic import Diagnostic, error_class, error_of
+from nki_lab import codes, session
+from nki_lab.diagnostic import Diagnostic, error_class
 from nki_lab.dialects.kernel import announce, as_kernel
 from nki_lab.kernel_runtime.ir import Program
 
@@ -59,7 +60,9 @@ class DialectModule(ModuleType):
         if _is_import(sys._getframe(1)) and f"{self.__name__}.{name}" not in sys.modules:
             # `from nki.language import x` keeps the text of an ImportError, and drops that of an AttributeError.
             raise error_class(ImportError)((diagnostic,))
-        raise error_of(diagnostic)
+        kind = codes.get(diagnostic.code).exception
+        # Tools ask all loaded modules for names: without an AttributeError, hasattr fails.
+        raise error_class(kind if issubclass(kind, AttributeError) else _absent(kind))((diagnostic,))  # type: ignore[arg-type]
 
     def _elsewhere(self, name: str) -> Any:
         """Return the value of a name that another package has; None for other names."""
@@ -106,6 +109,12 @@ class TypeModule(DialectModule):
     @property
     def _type(self) -> Any:
         return vars(self)["__nki_type__"]
+
+
+@cache
+def _absent(kind: type[Exception]) -> type[Exception]:
+    """Return the exception that is a `kind` and an AttributeError."""
+    return type(kind.__name__, (kind, AttributeError), {"__module__": __name__})
 
 
 def _meant(value: Any) -> Any:
