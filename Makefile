@@ -10,6 +10,7 @@ export PYTHON ?= python3
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 MATRIX := .venv-matrix
+DOCS := .venv-docs
 NODE := labextension/node_modules/.ready
 ASSETS := nki_lab/widgets/static/assets.json
 GENERATED := labextension/src/_generated
@@ -23,7 +24,7 @@ ifneq ($(shell cat $(VENV)/.home 2>/dev/null),$(CURDIR))
 $(READY): made-elsewhere
 endif
 
-.PHONY: help demo lab test test-newest test-matrix test-all lint lint-python lint-typescript assets chromium screenshots format fuzz bench calibration clean made-elsewhere
+.PHONY: help demo lab test test-newest test-matrix test-all lint lint-python lint-typescript assets chromium screenshots docs format fuzz bench calibration clean made-elsewhere
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -95,6 +96,17 @@ format: $(READY) $(NODE) ## put format and import order right
 screenshots: $(READY) chromium ## the pictures in docs/images, taken in JupyterLab
 	@$(PY) scripts/screenshots.py
 
+# Sphinx has an environment of its own: the tools of tests and notebooks pin other versions of what it needs.
+$(DOCS)/.ready: requirements/docs.txt requirements/dev.txt pyproject.toml
+	@scripts/make-docs-venv $(DOCS)
+
+docs: $(DOCS)/.ready ## the site in build/docs/html: executed, built with warnings as errors, links checked
+	@PYTHONPATH=. $(DOCS)/bin/python -m scripts.pages build/docs/source
+	@rm -rf build/docs/html
+	@PYTHONPATH=. $(DOCS)/bin/sphinx-build --quiet --fail-on-warning --jobs 2 --builder html \
+	    --doctree-dir build/docs/doctrees build/docs/source build/docs/html
+	@PYTHONPATH=. $(DOCS)/bin/python -m scripts.pages.checking build/docs/html
+
 fuzz: $(READY) ## draw N=10000 legal and barely illegal calls: make fuzz N=100000
 	@$(PY) tests/fuzz/run.py --calls $(N)
 
@@ -105,5 +117,5 @@ calibration: $(READY) ## published measurements beside predictions, in docs/accu
 	@$(PY) -m benchmarks.calibration $(if $(KERNELS),--kernels $(KERNELS)) $(if $(REASON),--worse "$(REASON)")
 
 clean: ## remove environments, node_modules, caches and built packages
-	rm -rf $(VENV) $(MATRIX) labextension/node_modules labextension/dev build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(MATRIX) $(DOCS) labextension/node_modules labextension/dev build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -not -path './.git/*' -not -path '*/node_modules/*' -prune -exec rm -rf {} +

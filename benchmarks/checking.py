@@ -34,6 +34,18 @@ def files_seconds() -> float:
         return time.perf_counter() - start
 
 
+def migration_seconds(module: str) -> tuple[float, int]:
+    """Seconds of the processor for the migration of a thousand lines of a Beta 1 module, and its lines."""
+    from nki_lab.cli.migrating import Report, migrated_file
+
+    data = Path(module).read_bytes()
+    report = Report(module, before=data, after=data)
+    start = time.process_time()
+    migrated_file(report, configuration_of(Path(module)), None, {}, release="beta1", verify=False)
+    lines = data.count(b"\n")
+    return (time.process_time() - start) / max(1, lines) * 1e3, lines
+
+
 def growth_milliseconds() -> Iterator[tuple[int, float]]:
     """Milliseconds for a thousand lines of a generated file, by its lines: alike where the cost is linear."""
     for lines in GROWTH:

@@ -4,7 +4,8 @@
 
 Prints one line a figure with its verdict, and appends the figures to `benchmarks/history.csv`. With a real kernel
 module in `NKI_LAB_REAL_MODULE`, as `file.py` or `file.py::pyproject.toml` where the table `[tool.nki-lab.shapes]` of
-another project has the shapes of its kernels, B7 measures keystrokes and edits of single functions in it too.
+another project has the shapes of its kernels, B7 measures keystrokes and edits of single functions in it too; with
+one of Beta 1 in `NKI_LAB_BETA1_MODULE` it measures the migration of a thousand lines.
 """
 
 from __future__ import annotations
@@ -257,6 +258,8 @@ def b8_load() -> Iterator[Figure]:
 
 REAL_MODULE = "NKI_LAB_REAL_MODULE"
 """Names a real kernel module for B7, and its shapes; none is part of the project."""
+BETA1_MODULE = "NKI_LAB_BETA1_MODULE"
+"""Names a real module of Beta 1 kernels for B7; none is part of the project."""
 IDLE_TURN_NS = 21.0
 """A turn of an empty Python loop on the idle machine that the budgets of B7 were set on."""
 
@@ -303,6 +306,10 @@ def b7_checking() -> Iterator[Figure]:
             yield Figure(row="B7", name=f"edit {share}, real module", value=wall * 1e3, unit="ms",
                          reference=f"{len(found)} edits, {busy * 1e3:.0f} ms of the processor, {ratio:.1f} x ast.parse",
                          budget=500.0)  # fmt: skip
+    if os.environ.get(BETA1_MODULE):
+        seconds, lines = checking.migration_seconds(os.environ[BETA1_MODULE])
+        yield Figure(row="B7", name="migrate 1,000 lines", value=seconds, unit="s",
+                     reference=f"{lines} lines of Beta 1, CPU", budget=2.0)  # fmt: skip
     examples = Path(__file__).parents[1] / "examples"
     unknown, operations = checking.unknown_share(examples)
     yield Figure(row="B7", name="unknown operations, examples", value=100 * unknown / max(1, operations), unit="%",

@@ -10,8 +10,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from nki_lab import import_hint
+
 if TYPE_CHECKING:
     from nki_lab import testing
+    from nki_lab.crosschecks import crosscheck
     from nki_lab.diagnostic import Diagnostic, NkiError
     from nki_lab.dialects import activate, deactivate
     from nki_lab.kernel_runtime.options import Options
@@ -29,6 +32,7 @@ __all__ = [
     "activate",
     "check",
     "compile",
+    "crosscheck",
     "deactivate",
     "profile",
     "run",
@@ -46,6 +50,7 @@ _PLACES = {
     "activate": "nki_lab.dialects",
     "check": "nki_lab.result",
     "compile": "nki_lab.result",
+    "crosscheck": "nki_lab.crosschecks",
     "deactivate": "nki_lab.dialects",
     "open": "nki_lab.result",
     "profile": "nki_lab.result",
@@ -72,3 +77,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_PLACES})
+
+
+import_hint.install()
+import_hint.offer_magic()

@@ -70,7 +70,8 @@ class Diagnostic:
     `code` names the cause, never the finder. `limit` is the rule as declared, `help` what to do instead.
     `operand` is the argument the finding is about; its span, where known, is the diagnostic's span. `measured` are two
     sizes that the finding compares, the actual one and the one that it is measured by. `gain` is the share of the
-    kernel's time that doing what is advised saves, 0 where nobody has timed that.
+    kernel's time that doing what is advised saves, 0 where nobody has timed that. `places` are the other places of a
+    finding that stands for several of one kind.
     """
 
     code: str
@@ -85,6 +86,7 @@ class Diagnostic:
     related: tuple[Related, ...] = ()
     measured: tuple[int, int] | None = field(default=None, compare=False)
     gain: float = field(default=0.0, compare=False)
+    places: tuple[Span, ...] = field(default=(), compare=False)
 
     @property
     def place(self) -> Span:
@@ -127,6 +129,9 @@ class Diagnostic:
                 for item in self.related
             ],
             **({"gain": self.gain} if self.gain else {}),
+            **(
+                {"count": 1 + len(self.places), "places": [asdict(item) for item in self.places]} if self.places else {}
+            ),
         }
 
     @classmethod
@@ -219,12 +224,26 @@ def render(diagnostic: Diagnostic, *, source_line: Callable[[str, int], str] | N
     for item in diagnostic.related:
         where = f" ({item.span.file}:{item.span.line}:{item.span.column})" if item.span else ""
         out.append(f"{pad} = note:  {item.message}{where}")
+    if diagnostic.places:
+        out.append(f"{pad} = note:  {_elsewhere(diagnostic.places)}")
     if diagnostic.limit:
         out.append(f"{pad} = limit: {diagnostic.limit}")
     if diagnostic.help:
         out.append(f"{pad} = help:  {diagnostic.help}")
     out.append(f"{pad} = more:  nki-lab explain {diagnostic.code}")
     return "\n".join(out)
+
+
+_MOST_LINES: Final = 12
+"""Most lines that a finding of several places names."""
+
+
+def _elsewhere(places: tuple[Span, ...]) -> str:
+    """Say at how many other places a finding holds, and on which lines."""
+    lines = sorted({item.line for item in places})
+    shown = ", ".join(map(str, lines[:_MOST_LINES]))
+    more = f" and {len(lines) - _MOST_LINES} more" * (len(lines) > _MOST_LINES)
+    return f"at {len(places) + 1} places, also on line{'s' * (len(lines) > 1)} {shown}{more}"
 
 
 def _cells(text: str) -> int:

@@ -45,6 +45,7 @@ def assert_close(
     |expected|, or where it is `expected` rounded to `dtype`. NaN is close to NaN, an infinity to itself.
     The message names the worst element, its values, and its error in units in the last place.
     """
+    __tracebackhide__ = True
     have, want = plain_array(actual, "actual"), plain_array(expected, "expected")
     if have.shape != want.shape:
         raise AssertionError(f"shapes differ: actual is {have.shape}, expected {want.shape}")
@@ -57,6 +58,10 @@ def assert_close(
     found = _distances(have, want, kind, rtol, atol)
     if not found.close.all():
         raise AssertionError(_message(found, kind))
+
+
+class KernelWarning(UserWarning):
+    """A finding of severity warning in a kernel that a test called, as `pytest --nki-check` reports it."""
 
 
 class Comparison(NamedTuple):
@@ -157,6 +162,7 @@ def _bits(array: Array) -> Array:
 
 
 def _assert_equal(have: Array, want: Array, rtol: float | None, atol: float | None) -> None:
+    __tracebackhide__ = True
     wide, goal = have.astype(np.float64), want.astype(np.float64)
     difference = np.abs(wide - goal)
     close = difference <= (atol or 0.0) + (rtol or 0.0) * np.abs(goal)
@@ -231,4 +237,4 @@ def _message(found: _Distances, kind: DType) -> str:
     return "\n".join(lines)
 
 
-__all__ = ["GROWTH", "Comparison", "assert_close", "compare", "quantize_mx", "tolerance", "ulp"]
+__all__ = ["GROWTH", "Comparison", "KernelWarning", "assert_close", "compare", "quantize_mx", "tolerance", "ulp"]

@@ -573,3 +573,28 @@ def test_the_page_of_a_saved_run_is_written_where_it_is_wanted(
     assert len(nki_lab.open(folders[0]).recording) == 20
     assert cli.main(["view", str(tmp_path / "none"), "--html", str(tmp_path / "other.html")]) == 1
     assert "NKI018" in capsys.readouterr().err
+
+
+def test_an_index_error_of_simulate_kernel_is_shown_as_the_finding_behind_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = written(
+        tmp_path,
+        """
+        import numpy as np
+        from neuronxcc import nki
+        import neuronxcc.nki.language as nl
+
+        @nki.jit(mode="simulation")
+        def picked(table, rows):
+            out = nl.ndarray((2, 8), table.dtype, buffer=nl.shared_hbm)
+            nl.store(out, nl.load(table[nl.load(rows), nl.arange(8)[None, :]]))
+            return out
+
+        picked(np.zeros((4, 8), np.float32), np.array([[1], [4]], np.int32))
+        """,
+        "script.py",
+    )
+    assert cli.main(["run", str(script)]) == 1
+    assert "NKI310" in (shown := "".join(said(capsys)))
+    assert "script.py:8" in shown

@@ -716,3 +716,9 @@ def test_a_cell_without_results_is_not_compared(notebook: Notebook) -> None:
     assert "no kernel was called" in notebook.good(f"%%nki --check-against x\n{ADD}").text
     profiled = notebook.good(f"%%nki --check-against x\n{ADD}\nadd(nki_lab.spec((128, 16), 'float32'), x)")
     assert "add has no results" in profiled.text
+
+
+def test_an_unknown_option_has_a_near_miss(notebook: Notebook) -> None:
+    done = notebook.run("%%nki --traget trn2\nx = 1")
+    assert "NKI002 %%nki has no option --traget; did you mean --target" in done.printed
+    assert "Traceback" not in done.printed

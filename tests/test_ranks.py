@@ -287,6 +287,8 @@ def test_the_fault_of_one_rank_is_the_one_that_is_raised() -> None:
         nki_lab.run_ranks(kernel, [(x, n == 2) for n, x in enumerate(X)], target="trn2")
 
 
+_MADE = "nl.ndarray({}, buffer=nl.shared_hbm)"
+_COUNTS = _MADE.format("(3, 1), nl.uint32")
 WRONG = [
     ("ncc.all_reduce(x, [x], GROUP, nl.add)", "NKI013"),
     ("ncc.all_reduce([x], [x], [[0]], nl.add)", "NKI012"),
@@ -299,7 +301,9 @@ WRONG = [
     ("ncc.all_reduce([x], [x], GROUP, nl.add, prio=1)", "NKI002"),
     ("ncc.collective_permute_implicit([[x]], [[x]], GROUP, channel_ids=[1])", "NKI012"),
     ("ncc.collective_permute([x], [x], [(0, 0), (0, 1)])", "NKI012"),
-    ("ncc.all_to_all_v([x], [x], GROUP, nl.ndarray((3, 2), nl.uint32, buffer=nl.shared_hbm))", "NKI010"),
+    (f"ncc.all_to_all_v([x], [x], GROUP, {_MADE.format('(3, 2), nl.uint32')})", "NKI203"),
+    (f"ncc.all_to_all_v([x], [{_MADE.format('(4,), nl.int8')}], GROUP, {_COUNTS})", "NKI207"),
+    (f"ncc.all_to_all_v([x], [{_MADE.format('(8, 16), x.dtype')}[:, 0:4]], GROUP, {_COUNTS})", "NKI201"),
 ]
 
 

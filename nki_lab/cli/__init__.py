@@ -1,5 +1,5 @@
-"""The command line: `nki-lab run`, `check`, `signatures`, `compile`, `profile`, `view`, `explain`, `lsp`, `demo` and
-`doctor`.
+"""The command line: `nki-lab run`, `check`, `signatures`, `migrate`, `compile`, `profile`, `view`, `explain`, `lsp`,
+`demo` and `doctor`.
 
 Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong, 130 interrupted.
 """
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from nki_lab.cli import check as checks
-from nki_lab.cli import kernels
+from nki_lab.cli import colour, kernels
+from nki_lab.cli import migrate as migrations
 from nki_lab.cli import signatures as recorded
 from nki_lab.cli.kernels import Settings
 from nki_lab.cli.report import explain
@@ -31,7 +32,7 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name; that of the process where not given)."""
     _print_what_the_encoding_lacks()
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
         status = command(arguments)
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.traceback:
             traceback.print_exception(error)
         else:
-            print(error, file=sys.stderr)
+            print(colour.shown(str(error), sys.stderr, arguments.color), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -79,7 +80,8 @@ _KERNEL: Final[dict[str, Settings]] = {
 """The options of a command that takes a kernel with its arguments."""
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line; the site's page of commands is made of it."""
     from nki_lab.lsp import start as lsp
 
     parser = argparse.ArgumentParser(prog="nki-lab", description="NKI kernels on any computer.", allow_abbrev=False)
@@ -93,6 +95,9 @@ def _parser() -> argparse.ArgumentParser:
             name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
         )
         subparser.add_argument("--traceback", action="store_true", help="show Python tracebacks of errors")
+        subparser.add_argument(
+            "--color", choices=colour.CHOICES, default="auto", help="colours of findings (default: on terminals)"
+        )
         for option, settings in options.items():
             subparser.add_argument(option, **settings)
         subparser.set_defaults(command=function)
@@ -124,6 +129,12 @@ def _parser() -> argparse.ArgumentParser:
         recorded.signatures,
         "list the calls of functions that runs have recorded for check, and whether it uses them",
         recorded.OPTIONS,
+    )
+    command(
+        "migrate",
+        migrations.migrate,
+        "rewrite kernels of Beta 1 and of earlier releases for the current one, where that is safe",
+        migrations.OPTIONS,
     )
     command(
         "compile",

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nki_lab.cli import colour
 from nki_lab.cli.kernels import Settings
 from nki_lab.cli.report import FORMATS, as_json, text
 from nki_lab.diagnostic import Diagnostic, NkiError
@@ -92,7 +93,8 @@ def check(arguments: argparse.Namespace) -> int:
         if arguments.coverage_html is not None:
             require_writable(arguments.coverage_html)
     except (NkiError, ValueError) as error:
-        print(error if isinstance(error, NkiError) else f"nki-lab check: error: {error}", file=sys.stderr)
+        said = str(error) if isinstance(error, NkiError) else f"nki-lab check: error: {error}"
+        print(colour.shown(said, sys.stderr, arguments.color), file=sys.stderr)
         return USAGE
     gathered = Sources(arguments.force_exclude)
     for path in arguments.paths:
@@ -115,14 +117,15 @@ def check(arguments: argparse.Namespace) -> int:
 def _once(found: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Return findings, each code once at a place: several kernels may call a helper, whose own file is checked too.
 
-    The arguments of a call are told once.
+    The arguments of a call are told once, and so is a hint that holds at several places.
     """
+    from nki_lab.query.grouping import grouped
     from nki_lab.query.messages import shapes_once
 
     first: dict[object, Diagnostic] = {}
     for item in found:
         first.setdefault((item.code, item.span or item.message), item)
-    return list(shapes_once(first.values()))
+    return grouped(shapes_once(first.values()))
 
 
 def target_of(given: str | None) -> str | None:
@@ -213,7 +216,8 @@ def _print(
     others = sys.stdout if kind == "text" else sys.stderr
     if kind == "text":
         cells = {name: lines for report in reports for name, lines in report.texts.items()}
-        print(text(found, source_line=partial(_line, cells), calls=sentence(calls)))
+        blocks = text(found, source_line=partial(_line, cells), calls=sentence(calls))
+        print(colour.shown(blocks, sys.stdout, arguments.color))
     else:
         print(as_json(found, as_data(calls)) if counting and kind == "json" else FORMATS[kind](found))
     fixed = [report.fixed for report in reports if report.fixed]

@@ -16,17 +16,12 @@ from typing import Any, Final
 import nki_lab.isa.ops  # noqa: F401 - fills the table
 from nki_lab.dialects import current
 from nki_lab.dialects.kernel import Kernel
-from nki_lab.isa.arch import GENERATIONS, Arch
-from nki_lab.isa.dtype import dtype_of
-from nki_lab.isa.spec import TABLE, Instruction, Operand
-from nki_lab.kernel_runtime.issue.legality import fixed_names, legalise, live_names
-from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, VirtualRegister
+from nki_lab.isa.spec import TABLE, Instruction
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
+from nki_lab.query.examples import having, use_of
 
 KINDS: Final = ("coded", "shown", "reason")
 """Kinds of evidence for a limit: refused with a code, shown to hold, or nothing to break, for a written reason."""
-
-_SPACES: Final = {"sbuf": MemoryRegion.sbuf, "psum": MemoryRegion.psum, "hbm": MemoryRegion.shared_hbm}
 
 
 def evidence() -> dict[str, Any]:
@@ -114,33 +109,8 @@ def is_declared(name: str) -> bool:
 
 def confidences(instruction: Instruction) -> dict[str, str]:
     """Return the confidence of the cost of the instruction's example, by the generations that have it."""
-    found = {}
-    for arch in GENERATIONS.values():
-        if instruction.since <= arch.generation <= (instruction.until or arch.generation):
-            found[arch.name] = _confidence(instruction, arch)
-    return found
-
-
-def _confidence(instruction: Instruction, arch: Arch) -> str:
-    values = {
-        name: _example(operand, instruction.example.get(name, operand.default))
-        for name, operand in instruction.operands.items()
-    }
-    live = tuple(values[name] for name in live_names(instruction))
-    use, _ = legalise(instruction, live, tuple(values[name] for name in fixed_names(instruction)), arch)
     assert callable(instruction.cost)
-    return instruction.cost(use).confidence
-
-
-def _example(operand: Operand, value: Any) -> Any:
-    """An argument of an example: "sbuf float32 128x512" is a tensor, "register" a register."""
-    if operand.is_tensor and isinstance(value, str):
-        space, dtype, sizes = value.split()
-        shape = tuple(int(size) for size in sizes.split("x"))
-        return NkiTensor(shape, dtype, Buffer(0, _SPACES[space], dtype_of(dtype), shape))
-    if operand.kind.startswith("register") and isinstance(value, str):
-        return VirtualRegister(None, False, id=0)
-    return value
+    return {arch.name: instruction.cost(use_of(instruction, arch)).confidence for arch in having(instruction)}
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------

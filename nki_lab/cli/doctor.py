@@ -22,6 +22,7 @@ def findings() -> dict[str, Any]:
     """Versions, the target in force and where it is from, real NKI packages, and how much of NKI there is."""
     from nki_lab.dialects.activation import real_packages
     from nki_lab.dialects.environment import resolve_target, target_origin
+    from nki_lab.dialects.shims import shims
     from nki_lab.isa.arch import GENERATIONS, TARGETS
     from nki_lab.kernel_runtime.numerics import blas
 
@@ -36,6 +37,7 @@ def findings() -> dict[str, Any]:
         "blas_threads": blas.threads(),
         "labextension": _extension(),
         "real_packages": real_packages(),
+        "shims": shims(),
         "target": resolve_target().target,
         "target_from": target_origin(),
         "generations": {
@@ -58,6 +60,9 @@ def as_text(found: Mapping[str, Any]) -> str:
     lines = [f"{name:<12} {text}" for name, text in rows]
     for name, place in found["real_packages"].items():
         lines.append(f"{name:<12} a real package, {place}: activate(force=True) and run --force simulate all the same")
+    for name, place in found["shims"].items():
+        told = f"the installed package, {place}" if place else "simulated while nki_lab is active"
+        lines.append(f"{name:<12} {told}")
     lines += ["", f"target in force: {found['target']} (from {found['target_from']})"]
     lines += [f"  {name:<14} {', '.join(names)}" for name, names in found["generations"].items()]
     lines.append("")

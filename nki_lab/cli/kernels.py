@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nki_lab.cli.program import as_data
 from nki_lab.cli.scripts import execute, import_folder, readable
-from nki_lab.diagnostic import NkiError, coded_error
+from nki_lab.diagnostic import NkiError, Span, coded_error, error_of
 
 if TYPE_CHECKING:
     from nki_lab.result import Recorded
+
+_VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 Settings = Mapping[str, Any]
 """The keywords that declare an option to argparse."""
@@ -77,7 +81,43 @@ def _load(arguments: argparse.Namespace) -> tuple[Callable[..., object], dict[st
     dialects.activate(force=arguments.force)
     with import_folder(script):
         scope = execute(script, script.stem, show=arguments.traceback)
-    return _kernel(scope, name, script), values
+    kernel = _kernel(scope, name, script)
+    _require_arguments(kernel, values)
+    return kernel, values
+
+
+def _require_arguments(kernel: Callable[..., object], values: dict[str, Any]) -> None:
+    """Refuse a command line whose `--arg` do not fit the kernel, at the kernel's definition."""
+    from nki_lab.session.arguments import bound
+
+    try:
+        bound(kernel, (), values)
+    except NkiError as error:
+        missing = [
+            name
+            for name, item in inspect.signature(kernel).parameters.items()
+            if item.default is item.empty and item.kind not in _VARIADIC and name not in values
+        ]
+        examples = " ".join(f"--arg {name}=float32[128,512]" for name in missing)
+        first = error.diagnostics[0]
+        remedy = first.help or f"arguments: {', '.join(inspect.signature(kernel).parameters)}"
+        remedy = f"{examples}, for tensors of that shape" if first.code == "NKI003" else remedy
+        raise error_of(replace(first, help=remedy, span=_definition(kernel))) from None
+
+
+def _definition(kernel: Callable[..., object]) -> Span | None:
+    """Return the span of a kernel's name in its definition; None where that is not at hand."""
+    from nki_lab.source.callables import code_of
+    from nki_lab.source.module import module_at
+
+    code = code_of(kernel)
+    module = None if code is None else module_at(code.co_filename)
+    node = None if code is None or module is None else module.function(code.co_name)
+    if code is None or node is None:
+        return None
+    column = node.col_offset + len("def ")
+    end = column + len(node.name.encode())
+    return Span.from_bytes(code.co_filename, node.lineno, column, node.lineno, end)
 
 
 def _misspelt(message: str, example: str, *, limit: str = "") -> NkiError:

@@ -76,7 +76,7 @@ def explain(name: str) -> str:
     It is what hovers and the documentation show. NKI006 for anything else.
     """
     from nki_lab.query import explain as explanation
-    from nki_lab.query.names import known_names
+    from nki_lab.query.pages import known_names
 
     found = explanation(name)
     if found is not None:

@@ -28,6 +28,10 @@ def execute(script: Path, name: str, *, show: bool) -> dict[str, Any]:
         lines = tuple(read_source(script).decode(errors="replace").splitlines()) or ("",)
         raise error_of(unparsable(error, str(script), lines, in_bytes=True)) from None
     except Exception as error:  # noqa: BLE001 - whatever the script raises is shown
+        if isinstance(error, IndexError) and isinstance(error.__cause__, NkiError):  # as simulate_kernel raises it
+            if show:
+                traceback.print_exception(error)
+            raise error.__cause__ from None
         raise _failed(error, script, show) from None
 
 

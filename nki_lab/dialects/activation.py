@@ -7,7 +7,8 @@ import sys
 from types import ModuleType
 
 from nki_lab.diagnostic import coded_error
-from nki_lab.dialects import beta1, current
+from nki_lab.dialects import beta1, current, shims, tracebacks
+from nki_lab.dialects.environment import is_other_side
 from nki_lab.dialects.modules import DialectModule, is_ours
 
 _ROOTS = ("neuronxcc", "nki")
@@ -15,12 +16,17 @@ _replaced: dict[str, ModuleType] = {}
 _installed: dict[str, DialectModule] = {}
 
 
+@tracebacks.with_user_frames
 def activate(force: bool = False) -> None:
     """Make `nki`, its submodules and the older `neuronxcc.nki` importable, on the simulator.
 
     Where a real package of such a name is installed, NKI015 is raised; `force=True` puts the simulator in front of it
-    in this process until `deactivate()`. Calling it again changes nothing.
+    in this process until `deactivate()`. Calling it again changes nothing, and so does calling it in the process that a
+    crosscheck runs the installed package in. The shims of `frameworks.shims` become
+    importable too, each where the package that it stands in for is not installed.
     """
+    if is_other_side():
+        return
     if not force:
         for root, place in real_packages().items():
             raise coded_error(
@@ -33,6 +39,8 @@ def activate(force: bool = False) -> None:
         _replaced[name] = sys.modules.pop(name)
     for name, module in (current.modules() | beta1.modules()).items():
         sys.modules[name] = _installed[name] = module
+    shims.install()
+    tracebacks.hook()
 
 
 def deactivate() -> None:
@@ -41,8 +49,10 @@ def deactivate() -> None:
         if sys.modules.get(name) is module:
             del sys.modules[name]
     sys.modules.update(_replaced)
+    shims.remove()
     _installed.clear()
     _replaced.clear()
+    tracebacks.unhook()
 
 
 def is_active() -> bool:

@@ -52,11 +52,17 @@ class _TensorType(type):
 
     mutable = False
 
-    def __getitem__(cls, key: Any) -> TensorAnnotation:
+    def __getitem__(cls, key: Any) -> Any:
+        if key is mutable:  # which gives no shape
+            return mutable_tensor
         return TensorAnnotation(key, mutable=cls.mutable)
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, NkiTensor)
+
+
+class mutable:
+    """The older spelling of `nt.mutable_tensor`: `nt.tensor[nt.mutable]`."""
 
 
 class tensor(metaclass=_TensorType):

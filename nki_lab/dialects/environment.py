@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
 from nki_lab.call_records.choices import choices
@@ -26,6 +25,8 @@ from nki_lab.source_files import read_source
 
 TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 PRECISE_VARIABLE: Final = "NKI_PRECISE_FP"
+TRACEBACK_VARIABLE: Final = "NKI_LAB_TRACEBACK"
+OTHER_SIDE_VARIABLE: Final = "NKI_LAB_CROSSCHECK"
 NOTEBOOK_VARIABLE: Final = "NKI_LAB_NOTEBOOK_BYTES"
 NOTEBOOK_BYTES: Final = 5 * 2**20
 """Bytes that one run may add to a saved notebook unless the environment says otherwise."""
@@ -33,19 +34,20 @@ NOTEBOOK_BYTES: Final = 5 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """The options in the first line of a notebook cell, for all that the cell runs."""
+    """The options in the first line of a notebook cell, for all that the cell runs; or those of a test."""
 
     target: Arch | None = None
     strict: bool = False
+    precise: bool | None = None
 
 
 _cells: list[_Cell] = [_Cell()]
 
 
 @contextmanager
-def chosen(*, target: str | None = None, strict: bool = False) -> Iterator[Arch]:
-    """While this lasts, in all threads, `target` and `strict` are those of calls that name none; gives the target."""
-    _cells.append(_Cell(None if target is None else _named(target, "--target"), strict))
+def chosen(*, target: str | None = None, strict: bool = False, precise: bool | None = None) -> Iterator[Arch]:
+    """While this lasts, in all threads, these choices are those of calls that name none; gives the target."""
+    _cells.append(_Cell(None if target is None else _named(target, "--target"), strict, precise))
     try:
         yield resolve_target()
     finally:
@@ -92,14 +94,18 @@ def _named(name: Any, origin: str) -> Arch:
 
 def _configured() -> tuple[str, str]:
     """The target in the nearest pyproject.toml that has one to say, with the file's path."""
-    folder = Path.cwd()
-    for place in (folder, *folder.parents):
-        file = place / "pyproject.toml"
+    folder = os.getcwd()  # noqa: PTH109
+    while True:
+        file = os.path.join(folder, "pyproject.toml")  # noqa: PTH118 - paths as text: each call of a kernel looks here
         try:
-            stamp = file.stat()
+            stamp = os.stat(file)  # noqa: PTH116
         except OSError:
+            parent = os.path.dirname(folder)  # noqa: PTH120
+            if parent == folder:
+                break
+            folder = parent
             continue
-        return _target_in(str(file), stamp.st_mtime_ns, stamp.st_size), str(file)
+        return _target_in(file, stamp.st_mtime_ns, stamp.st_size), file
     return "", ""
 
 
@@ -116,11 +122,13 @@ def _target_in(file: str, _changed: int, _size: int) -> str:
 
 
 def default_options(dialect: str) -> Options:
-    """The options of a run that names none: NKI_PRECISE_FP decides on rounding, where it is set.
+    """The options of a run that names none: cell or test, else NKI_PRECISE_FP decides on rounding, where it is set.
 
     Kernels of Beta 1 have a default of their own.
     """
-    strict = _cells[-1].strict
+    strict, precise = _cells[-1].strict, _cells[-1].precise
+    if precise is not None:
+        return Options(precise=precise, strict=strict)
     value = os.environ.get(PRECISE_VARIABLE, "").strip().casefold()
     if value in ("0", "false", "off", "no"):
         return Options(precise=False, strict=strict)
@@ -135,6 +143,16 @@ def records_calls(function: object) -> bool:
         return True
     code = getattr(function, "__code__", None) or code_of(function)
     return code is not None and project_of(code.co_filename).records
+
+
+def is_other_side() -> bool:
+    """Return whether this process is the other side of a crosscheck, where `nki` is the installed package."""
+    return bool(os.environ.get(OTHER_SIDE_VARIABLE))
+
+
+def shows_own_frames() -> bool:
+    """Return whether tracebacks show the frames of this package: NKI_LAB_TRACEBACK=full."""
+    return os.environ.get(TRACEBACK_VARIABLE, "").strip().casefold() == "full"
 
 
 def notebook_bytes() -> int:

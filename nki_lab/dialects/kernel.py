@@ -15,6 +15,8 @@ from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, erro
 from nki_lab.dialects import launches
 from nki_lab.dialects.annotation import check_shapes
 from nki_lab.dialects.environment import default_options, records_calls, resolve_target
+from nki_lab.dialects.tracebacks import user_frames, with_user_frames
+from nki_lab.frameworks import jax_calls, torch_calls
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue import launching
@@ -63,32 +65,61 @@ class Kernel:
     # -- calls -------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the simulator, or, inside a kernel, as a part of it."""
-        return self.inline(args, kwargs) if local.builder is not None else self.launch(args, kwargs)
+        """Run on the simulator, or as a part of what makes the call: a kernel, or what torch or JAX trace."""
+        if torch_calls.is_followed():
+            return torch_calls.call(self, args, kwargs)
+        if local.builder is not None:
+            return self.inline(args, kwargs)
+        with user_frames:
+            if jax_calls.is_traced(args, kwargs):
+                return jax_calls.call(self, args, kwargs)
+            return self.launch(args, kwargs)
 
-    def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Run on the simulator; gives the results. An observer gets errors and warnings, else they are printed."""
+    def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], prepared: session.Launch | None = None) -> Any:
+        """Run on the simulator; gives the results. An observer gets errors and warnings, else they are printed.
+
+        `prepared` is the launch of a call that was prepared earlier, with the target and the options of then.
+        """
+        return self.launched(args, kwargs, prepared=prepared).outputs
+
+    def launched(
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        timed: bool = False,
+        prepared: session.Launch | None = None,
+    ) -> session.Execution:
+        """Run on the simulator as `launch` does; gives everything that the run leaves, with times where asked for."""
+        launch = prepared or self.prepared()
         observer = launches.current_observer()
         if observer is not None:
-            return self._observed(observer, args, kwargs)
-        execution = self.execute(args, kwargs)
+            return self._observed(observer, launch, args, kwargs, timed=timed)
+        execution = self._executed(launch, args, kwargs, timed=timed)
         announce(item for item in execution.diagnostics if item.code not in self.quiet)
-        return execution.outputs
+        return execution
 
-    def _observed(self, observer: launches.LaunchObserver, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Run under an observer; gives None where the call had shapes for arguments, and computed nothing."""
+    def _observed(
+        self,
+        observer: launches.LaunchObserver,
+        launch: session.Launch,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        timed: bool,
+    ) -> session.Execution:
+        """Run under an observer; a call that had shapes for arguments computes nothing."""
         given, named, valued = launches.filled(observer.inputs, args, kwargs)
         if not valued:
-            launch = self.prepared()
             self.check_grid(launch.arch)
             execution = session.profile(launch, given, named)
         else:
-            execution = self.execute(given, named, on_error="report", timed=True)
+            execution = self._executed(launch, given, named, on_error="report", timed=timed or observer.timed)
         loud = tuple(item for item in execution.diagnostics if item.code not in self.quiet)
         observer.launched(self.__name__, replace(execution, diagnostics=loud), (*given, *named.values()))
         if execution.error is not None:
             raise KeyboardInterrupt if execution.interrupted else execution.error
-        return execution.outputs
+        return execution
 
     def inline(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The call as a part of the kernel that makes it."""
@@ -107,7 +138,17 @@ class Kernel:
         timed: bool = False,
     ) -> session.Execution:
         """The call with everything that it leaves; see `session.execute`."""
-        launch = self.prepared(target, options)
+        return self._executed(self.prepared(target, options), args, kwargs, on_error=on_error, timed=timed)
+
+    def _executed(
+        self,
+        launch: session.Launch,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        on_error: session.OnError = "raise",
+        timed: bool = False,
+    ) -> session.Execution:
         try:
             self._check_launch(launch.arch, args, kwargs)
         except NkiError as error:
@@ -116,6 +157,16 @@ class Kernel:
                 raise
             return session.not_executed(launch, error)
         return session.execute(launch, args, kwargs, on_error=on_error, timed=timed)
+
+    def results_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> session.Results:
+        """Return what this call would return and change, from shapes and dtypes; see `session.results_of`."""
+        launch = self.prepared()
+        try:
+            self._check_launch(launch.arch, args, kwargs)
+        except NkiError as error:
+            _place(error)
+            raise
+        return session.results_of(launch, args, kwargs)
 
     def prepared(self, target: str | Arch | None = None, options: Options | None = None) -> session.Launch:
         """The kernel as a session launches it; without `options` those of its dialect."""
@@ -149,6 +200,12 @@ class Kernel:
     # -- launch ------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, grid: Any) -> Self:
+        """The same kernel on `grid` physical cores."""
+        if torch_calls.is_followed():
+            return torch_calls.Gridded(self, grid)  # type: ignore[return-value]
+        return self.on_grid(grid)
+
+    def on_grid(self, grid: Any) -> Self:
         """The same kernel on `grid` physical cores."""
         return self._with(grid=self.grid_of(grid))
 
@@ -250,6 +307,7 @@ def as_kernel(function: object, decorator: str = "@nki.jit") -> Kernel:
     return Kernel(function)
 
 
+@with_user_frames
 def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
     """The kernel of a function: `@nki.jit`, `@nki.jit()`, or `nki.jit(function)`.
 
@@ -286,6 +344,7 @@ def _notes(keywords: Mapping[str, Any]) -> Iterable[Diagnostic]:
             yield note if frame is None else placed(note, site_at(frame.f_code, frame.f_lasti))
 
 
+@with_user_frames
 def simulate(kernel: Callable[..., Any]) -> Kernel:
     """The kernel on the simulator: `nki.simulate(kernel)(a, b)`, also of a function without `@nki.jit`."""
     return as_kernel(kernel)

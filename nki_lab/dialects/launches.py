@@ -14,10 +14,13 @@ class LaunchObserver(Protocol):
     """An observer of the calls of kernels.
 
     `inputs` makes the values of an argument of which only the shape is given; without it such a call is timed and
-    computes nothing.
+    computes nothing. `timed` says whether plain calls with values are timed too, `interactive` whether people and no
+    code read the errors of the calls.
     """
 
     inputs: Callable[[TensorSpec], Any] | None
+    timed: bool
+    interactive: bool
 
     def add(self, run: Any) -> None:
         """Take the Run that `nki_lab.run` or `nki_lab.profile` is about to give."""
@@ -31,17 +34,32 @@ _observers: list[LaunchObserver] = []
 
 @contextmanager
 def observed_by(observer: LaunchObserver) -> Iterator[None]:
-    """While this lasts, in all threads, calls of kernels are timed and reported to `observer`, and print nothing."""
-    _observers.append(observer)
+    """While this lasts, in all threads, calls of kernels are reported to `observer`, and print nothing."""
+    begin_observation(observer)
     try:
         yield
     finally:
-        _observers.remove(observer)
+        end_observation(observer)
+
+
+def begin_observation(observer: LaunchObserver) -> None:
+    """Report calls of kernels to `observer` from now on."""
+    _observers.append(observer)
+
+
+def end_observation(observer: LaunchObserver) -> None:
+    """Report no further calls to `observer`."""
+    _observers.remove(observer)
 
 
 def current_observer() -> LaunchObserver | None:
     """Return the observer that began last; None where there is none."""
     return _observers[-1] if _observers else None
+
+
+def is_interactive() -> bool:
+    """Return whether people read the errors of calls."""
+    return bool(_observers) and _observers[-1].interactive
 
 
 def report(run: Any) -> None:

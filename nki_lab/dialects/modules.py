@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 from typing import Any, Final, NamedTuple
 
-from nki_lab import session
-from nki_lab.diagnostic import Diagnostic, error_class, error_of
+from nki_lab import codes, session
+from nki_lab.diagnostic import Diagnostic, error_class
 from nki_lab.dialects.kernel import announce, as_kernel
 from nki_lab.kernel_runtime.ir import Program
 
@@ -51,18 +52,40 @@ class DialectModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        found = self._elsewhere(name)
+        if found is not None:
+            return found
         own = vars(self)
         diagnostic = own[MARK](self.__name__, name, [key for key in own if not key.startswith("_")])
         if _is_import(sys._getframe(1)) and f"{self.__name__}.{name}" not in sys.modules:
             # `from nki.language import x` keeps the text of an ImportError, and drops that of an AttributeError.
             raise error_class(ImportError)((diagnostic,))
-        raise error_of(diagnostic)
+        kind = codes.get(diagnostic.code).exception
+        # Tools ask all loaded modules for names: without an AttributeError, hasattr fails.
+        raise error_class(kind if issubclass(kind, AttributeError) else _absent(kind))((diagnostic,))  # type: ignore[arg-type]
+
+    def _elsewhere(self, name: str) -> Any:
+        """Return the value of a name that another package has; None for other names."""
+        return None
 
     def __dir__(self) -> list[str]:
         return sorted({*vars(self)} - {MARK})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (importlib.import_module, (self.__name__,))
+
+
+class SampleModule(DialectModule):
+    """A module of packaged kernels: its names are those of `nki_samples.reference`, where that can be imported."""
+
+    def _elsewhere(self, name: str) -> Any:
+        _, _, inner = self.__name__.partition(".kernels")
+        try:
+            return getattr(importlib.import_module(f"nki_samples.reference{inner}"), name, None)
+        except ModuleNotFoundError as error:
+            if str(error.name).partition(".")[0] != "nki_samples":
+                raise
+            return None
 
 
 class TypeModule(DialectModule):
@@ -88,6 +111,12 @@ class TypeModule(DialectModule):
         return vars(self)["__nki_type__"]
 
 
+@cache
+def _absent(kind: type[Exception]) -> type[Exception]:
+    """Return the exception that is a `kind` and an AttributeError."""
+    return type(kind.__name__, (kind, AttributeError), {"__module__": __name__})
+
+
 def _meant(value: Any) -> Any:
     """The class that a module stands for in an annotation; other values are what they are."""
     return value._type if isinstance(value, TypeModule) else value
@@ -100,7 +129,7 @@ def _is_import(frame: FrameType) -> bool:
 
 def _make_module(name: str, described: Description, missing: Missing) -> DialectModule:
     """Return the described module; `missing` says what is wrong with any other name."""
-    kind = DialectModule if described.stands_for is None else TypeModule
+    kind = described.kind if described.stands_for is None else TypeModule
     module = kind(name, described.doc)
     module.__spec__ = ModuleSpec(name, None, origin="nki_lab", is_package=True)
     module.__package__ = name
@@ -115,11 +144,12 @@ def _make_module(name: str, described: Description, missing: Missing) -> Dialect
 
 
 class Description(NamedTuple):
-    """A module to make: its names, its documentation, and the class that it means where it is used as a type."""
+    """A module to make: its names, its documentation, the class that it means where it is used as a type, its class."""
 
     names: Mapping[str, Any]
     doc: str
     stands_for: object = None
+    kind: type[DialectModule] = DialectModule
 
 
 def make_modules(descriptions: Mapping[str, Description], missing: Missing) -> dict[str, DialectModule]:

@@ -39,6 +39,22 @@ noscript pre { margin: 16px; overflow-x: auto; }
 _CLOSING: Final = ("</script", "<\\/script")  # inside a script's strings both mean the same
 
 
+def sharing(page: str, script_at: str) -> str:
+    """Return a page that loads the views' script from the address `script_at` in place of carrying it.
+
+    For sites with many runs; such a page asks its own server, or the folder that it lies in, and nobody else.
+    """
+    inline = f"<script>{_script()}</script>"
+    if inline not in page:
+        raise ValueError("the page does not carry the views' script of this version")
+    policy = _POLICY.replace("script-src", "script-src 'self' file:")
+    return page.replace(inline, f'<script src="{escape(script_at)}"></script>').replace(_POLICY, policy)
+
+
+def _script() -> str:
+    return script("visualizer.js").replace(*_CLOSING)
+
+
 def html(recording: Recording, values: Sequence[bytes] = ()) -> str:
     """The page of a recording. Of a run of more than a million rows it carries the first rows, and sums of all.
 
@@ -59,7 +75,7 @@ def html(recording: Recording, values: Sequence[bytes] = ()) -> str:
         f"<title>{escape(name)}: {formatting.duration(recording.makespan)}</title>\n<style>{_STYLE}</style>\n</head>\n"
         f'<body>\n<div id="nki-lab"></div>\n<noscript><pre>{escape(_text(recording))}</pre></noscript>\n'
         f'<script type="text/plain" id="{MESSAGE_ID}">{message}</script>\n{tiles}'
-        f"<script>{script('visualizer.js').replace(*_CLOSING)}</script>\n{''.join(rows)}</body>\n</html>\n"
+        f"<script>{_script()}</script>\n{''.join(rows)}</body>\n</html>\n"
     )
 
 

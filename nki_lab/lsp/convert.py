@@ -67,7 +67,7 @@ def diagnostic_of(found: Diagnostic, place: Place, *, related: bool) -> tuple[st
         return None
     others: list[lsp.DiagnosticRelatedInformation] = []
     parts = [found.message, found.note]
-    for item in found.related:
+    for item in (*found.related, *(Related("here too", span) for span in found.places)):
         location = place(item.span) if item.span is not None and related else None
         if location is not None:
             others.append(lsp.DiagnosticRelatedInformation(location, item.message))

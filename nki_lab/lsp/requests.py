@@ -11,11 +11,13 @@ from lsprotocol import types as lsp
 
 from nki_lab import codes, query
 from nki_lab.diagnostic import Span
+from nki_lab.lsp import migrations
 from nki_lab.lsp.checker import Unit, findings_of, known_of
 from nki_lab.lsp.convert import SOURCE, diagnostic_of, plain
 from nki_lab.lsp.server import EXPLAIN, Request, Server
 from nki_lab.lsp.settings import SECTION
 from nki_lab.lsp.texts import Module
+from nki_lab.query.grouping import grouped
 
 SYNTAX_SECONDS: Final = 5.0
 SHAPES_SECONDS: Final = 0.4
@@ -69,6 +71,7 @@ async def code_actions(server: Server, params: lsp.CodeActionParams) -> list[lsp
     uri, asked = params.text_document.uri, [item for item in params.context.diagnostics if item.source == SOURCE]
     unit = await server.checker.settled(uri, 0.0)
     actions = list(_fixes(server, unit, unit.module, uri, asked)) if unit is not None and unit.module else []
+    actions += migrations.offered(unit.module if unit is not None else None, uri, params.context.only)
     for code in dict.fromkeys(str(item.code) for item in asked):
         known = codes.find(code)
         if known is not None:
@@ -87,7 +90,7 @@ def _fixes(
     def place(span: Span) -> lsp.Location | None:
         return module.location(span, server.encoding)
 
-    for item in findings_of(unit, module) if asked else ():
+    for item in grouped(findings_of(unit, module)) if asked else ():
         converted = diagnostic_of(item, place, related=False)
         if converted is None or converted[0] != uri:
             continue
@@ -177,8 +180,9 @@ REQUESTS: Final[Mapping[str, Request]] = {
     lsp.TEXT_DOCUMENT_HOVER: (hover, lsp.HoverOptions()),
     lsp.TEXT_DOCUMENT_CODE_ACTION: (
         code_actions,
-        lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix]),
+        lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix, migrations.KIND], resolve_provider=True),
     ),
+    lsp.CODE_ACTION_RESOLVE: (migrations.resolved, None),
     lsp.TEXT_DOCUMENT_INLAY_HINT: (inlay_hints, lsp.InlayHintOptions(resolve_provider=False)),
     lsp.WORKSPACE_DID_CHANGE_CONFIGURATION: (configured, None),
     lsp.INITIALIZED: (initialized, None),

@@ -17,6 +17,7 @@ from nki_lab.lsp.convert import at_import, diagnostic_of
 from nki_lab.lsp.protocol import Dialogue
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts
+from nki_lab.query.grouping import grouped
 
 NAME: Final = "nki-lab"
 EXPLAIN: Final = "nki-lab.explain"
@@ -120,7 +121,7 @@ class Server(LanguageServer):
     def reports(self, unit: Unit, module: Module) -> dict[str, list[lsp.Diagnostic]]:
         """Return the findings in a unit by the URIs of its texts, each of which has a list."""
         reports: dict[str, list[lsp.Diagnostic]] = {uri: [] for uri, _ in module.parts}
-        for found in findings_of(unit, module):
+        for found in grouped(findings_of(unit, module)):
             if self._is_shown_elsewhere(found, unit, module):
                 continue
             item = at_import(found, module.file)

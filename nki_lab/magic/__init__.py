@@ -6,23 +6,25 @@ import itertools
 import types
 from argparse import Namespace
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 from weakref import WeakSet
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class, output_can_be_silenced
-from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.utils.process import arg_split
 
 from nki_lab.call_records.choices import choices
 from nki_lab.call_records.recorder import recorder
-from nki_lab.diagnostic import Diagnostic, NkiError
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error
 from nki_lab.dialects import activate
 from nki_lab.dialects.environment import chosen
 from nki_lab.dialects.kernel import Kernel
 from nki_lab.dialects.launches import observed_by
 from nki_lab.export.findings import counts
+from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.source_location import is_ours
 from nki_lab.magic import cell as cells
 from nki_lab.magic import display, notebook_context
@@ -36,6 +38,19 @@ _OF_THE_CHECK: Final = frozenset({"NKI120", "NKI121", "NKI122"})
 
 Judge = Callable[[], list[Diagnostic]]
 """Checks a cell whose kernels did not all run."""
+
+
+def _arguments(line: str) -> Namespace:
+    """Return the options of a magic's line; NKI002 for an option that there is not."""
+    __tracebackhide__ = True
+    parser = NkiMagics.nki.parser
+    given, unknown = parser.parse_known_args(arg_split(line))
+    if unknown:
+        options = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
+        near = did_you_mean(unknown[0].partition("=")[0], options)
+        listed = f"options: {', '.join(options)}"
+        raise coded_error("NKI002", f"%%nki has no option {unknown[0]}", operand="%%nki", help=near or listed)
+    return cast("Namespace", given)
 
 
 @magics_class
@@ -70,8 +85,8 @@ class NkiMagics(Magics):
         last run opens in the visualizer, earlier runs get one summary line each.
         """
         __tracebackhide__ = True
-        arguments = parse_argstring(self.nki, line)
         try:
+            arguments = _arguments(line)
             return self._cell(arguments, line, cell)
         except NkiError as error:  # of the first line: those of the cell are on display
             if not hasattr(error, "_render_traceback_"):

@@ -22,6 +22,8 @@ _FINDINGS: Final = 200
 class Runs:
     """The collector of a cell's runs."""
 
+    timed = interactive = True
+
     def __init__(self, inputs: Callable[[TensorSpec], object] | None = None) -> None:
         self.inputs = inputs
         self.last: Run | None = None

@@ -7,8 +7,8 @@ from nki_lab.query.checking import Document, Examination, check
 from nki_lab.query.configuration import Configuration, Selection, configuration_of, library
 from nki_lab.query.fixes.quick_fixes import QuickFix, quick_fixes
 from nki_lab.query.hovers import findings_text, hover
-from nki_lab.query.names import explain
 from nki_lab.query.one_kernel import STEPS, EvaluationRequest
+from nki_lab.query.pages import explain
 
 __all__ = [
     "STEPS",

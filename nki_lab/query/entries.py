@@ -51,8 +51,10 @@ TEXTS: Final[Mapping[str, str]] = {
     "nki.language.bool": "`nl.bool`\n\nThe dtype `nl.bool_`.",
     "nki.trace": "`@nki.trace`\n\nOf Beta 1: the kernel of a function that other kernels call.",
     "nki.baremetal": "`@nki.baremetal`\n\nOf Beta 1: the kernel of a function, for a device. It is simulated.",
-    "nki.benchmark": "`@nki.benchmark`\n\nOf Beta 1: a kernel that is timed on a device. It runs once.",
-    "nki.profile": "`@nki.profile`\n\nOf Beta 1: a kernel that is profiled on a device. It runs once.",
+    "nki.benchmark": "`@nki.benchmark`\n\nOf Beta 1: a kernel that is timed. It runs once and leaves "
+    "`benchmark_result`, a predicted latency.",
+    "nki.profile": "`@nki.profile`\n\nOf Beta 1: a kernel that is profiled. It runs once and writes its "
+    "predicted profile into `working_directory`.",
     "nki.simulate_kernel": "`nki.simulate_kernel(kernel[grid], *arrays)`\n\nOf Beta 1: runs a kernel on the simulator.",
     "nki.compiler.sbuf.mod_alloc": "`ncc.sbuf.mod_alloc(base_addr=, num_free_tiles=())`\n\n"
     "Of Beta 1: places the tiles of a tensor in SBUF side by side; block indices wrap around.",

@@ -48,6 +48,15 @@ def evaluated(facts: SyntaxFacts, request: EvaluationRequest, cache: EvaluationC
     return _ModuleEvaluation(facts, request, cache).run()
 
 
+def signatures(facts: SyntaxFacts, request: EvaluationRequest) -> dict[str, Sequence[Signature]]:
+    """Return the signatures with which the kernels of a module are evaluated, by their names."""
+    evaluation = _ModuleEvaluation(facts, request, EvaluationCache())
+    found: dict[str, Sequence[Signature]] = {}
+    for part in _parts(facts):
+        found |= evaluation.signatures(part, evaluation.launches(part))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """A module up to where the names of `kernels` are bound again: the whole of it, for most."""
@@ -109,10 +118,10 @@ class _ModuleEvaluation:
         unshaped: list[tuple[_Part, KernelFunction]] = []
         request.library.refresh()
         for part in _parts(facts):
-            called = self._launches(part)
+            called = self.launches(part)
             self._findings += called.failures
             self._on_host |= outermost(called.called)
-            known = self._signatures(part, called)
+            known = self.signatures(part, called)
             for kernel in part.kernels:
                 name = kernel.node.name
                 if _is_foreign(kernel.dialect):
@@ -276,11 +285,11 @@ class _ModuleEvaluation:
                 spent += result.steps
                 return result
 
-            sampled = sampling.runs(once)
+            sampled = [sampling.first(once)] if request.light else sampling.runs(once)
             results = [run.result for run in sampled]
             depends = outermost({name}.union(*(item.called for item in results)))
             numbers = numbers_in(part.module.function(item) for item in depends)
-            certain = sampling.certain(sampled, once, numbers)
+            certain = () if request.light else sampling.certain(sampled, once, numbers)
             findings = [reached(file, result, item) for result, item in certain]
             if request.possible:
                 findings += [reached(file, result, item) for result, item in possible(sampled, once)]
@@ -377,7 +386,7 @@ class _ModuleEvaluation:
 
     # -- cached evaluations --------------------------------------------------------------------------------------------
 
-    def _launches(self, part: _Part) -> Launches:
+    def launches(self, part: _Part) -> Launches:
         """Return the calls of kernels in a part of the module."""
         top, request = tuple(sorted(part.top)), self._request
         if request.explicit is not None:
@@ -390,7 +399,8 @@ class _ModuleEvaluation:
             self._cache.keep(key, part.blocks, found, outermost(found.called))
         return found
 
-    def _signatures(self, part: _Part, called: Launches) -> Mapping[str, Sequence[Signature]]:
+    def signatures(self, part: _Part, called: Launches) -> Mapping[str, Sequence[Signature]]:
+        """Return the signatures of the kernels in a part of the module."""
         if self._request.explicit is not None:
             return called.own
         given = self._request.given

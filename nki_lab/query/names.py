@@ -1,17 +1,15 @@
-"""Texts about the names of NKI: instructions, functions, dtypes, operators, codes."""
+"""Texts about the names of NKI: instructions, functions, dtypes. Hovers show them, and pages begin with them."""
 
 from __future__ import annotations
 
 import inspect
 import textwrap
+from enum import Enum
 from typing import Final
 
-from nki_lab import codes
-from nki_lab.isa.activation import ACTIVATIONS
-from nki_lab.isa.alu import ALU
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DTYPES, DType
-from nki_lab.isa.spec import TABLE, Instruction, Limit, Operand
+from nki_lab.isa.spec import TABLE, Instruction, Limit, Operand, show_value
 from nki_lab.kernel_runtime import vocabulary
 from nki_lab.kernel_runtime.collectives.collective_names import collective_names
 from nki_lab.kernel_runtime.issue import nki_api_names
@@ -21,54 +19,13 @@ from nki_lab.kernel_runtime.vocabulary import KINDS
 from nki_lab.query.entries import bare_signature, entry
 from nki_lab.query.issued import limit_names
 
-_DOCUMENTED: Final = {"nki.language": "nl", "nki.isa": "nisa"}
-_BETA1_ROOT: Final = "neuronxcc."
+DOCUMENTED: Final = {"nki.language": "nl", "nki.isa": "nisa"}
+"""The modules whose names have texts, with the names that kernels import them by."""
+
+BETA1_ROOT: Final = "neuronxcc."
 
 ENGINES: Final = {name: f"{KINDS[name]} Engine" for name in vocabulary.ENGINES} | {"dma": KINDS["dma"]}
 """The engines' names in prose, by those in declarations."""
-
-
-def explain(name: str) -> str | None:
-    """Return the text about a code (`NKI213`, its slug, AWS's name for it), an instruction or a name of `nki.language`.
-
-    None for anything else.
-    """
-    code = codes.find(name)
-    if code is not None:
-        names = f" ({', '.join(code.aliases)})" if code.aliases else ""
-        return f"# {code.code}: {code.title}{names}\n\n{code.outcome}, {code.severity}\n\n{code.body}"
-    whole = documentation(name.strip())
-    if whole is not None:
-        return whole
-    bare = name.strip().removeprefix(_BETA1_ROOT)
-    for prefix in ("nki.isa.", "nisa.", "nki.language.", "nl."):
-        bare = bare.removeprefix(prefix)
-    modules = ["nki.isa", "nki.language"]
-    if name.strip().startswith(("nl.", "nki.l")):
-        modules.reverse()
-    texts = (documentation(f"{module}.{bare}") for module in modules)
-    if found := next(filter(None, texts), None) or _removed(name.strip(), bare):
-        return found
-    if bare in ALU:
-        return f"`nl.{bare}`\n\n{ALU[bare].doc}"
-    return f"`nl.{bare}`\n\n{ACTIVATIONS[bare].formula}" if bare in ACTIVATIONS else None
-
-
-def _removed(name: str, bare: str) -> str:
-    """Return the replacement of a name of an earlier release; empty where it is none."""
-    for module, removed in nki_api_names.REMOVED.items():
-        short = _DOCUMENTED.get(module, module)
-        for old, instead in removed.items():
-            if name in (f"{module}.{old}", f"{short}.{old}", old) or bare == old:
-                return f"`{short}.{old}` was removed (NKI603).\n\nInstead: {instead}."
-    return ""
-
-
-def known_names() -> list[str]:
-    """Return the names that `explain` has a text about."""
-    entries = codes.all_codes()
-    named = [text for item in entries for text in (item.code, item.slug, *item.aliases)]
-    return [*named, *namespaces.instruction_names(), *namespaces.language_names(), *ALU, *ACTIVATIONS]
 
 
 def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str | None:
@@ -79,7 +36,7 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
     instruction = instruction_of(dotted)
     if instruction is not None:
         return _instruction(instruction, arch, here)
-    plain = dotted.removeprefix(_BETA1_ROOT)
+    plain = dotted.removeprefix(BETA1_ROOT)
     module, _, name = plain.rpartition(".")
     is_removed = name in nki_api_names.REMOVED.get(module, {}) or module.startswith("nki.compiler.")
     own = None if dotted == plain and is_removed else entry(plain)
@@ -89,7 +46,7 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
         return _function(f"nki.collectives.{name}", collective_names().get(name), here)
     if module == "nki.language.tile_size":
         return _tile_size(name, arch or current_arch())
-    if module not in _DOCUMENTED and not module.startswith("nki.isa."):
+    if module not in DOCUMENTED and not module.startswith("nki.isa."):
         return None
     if module == "nki.language" and name in DTYPES:
         return _dtype(DTYPES[name])
@@ -99,7 +56,7 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
         return None if member is None else f"`nisa.{type(member).__name__}.{name}`\n\n{inspect.getdoc(type(member))}"
     names = namespaces.language_names() if module == "nki.language" else namespaces.instruction_names()
     value = names.get(name)
-    return _function(f"{_DOCUMENTED[module]}.{name}", value, here)
+    return _function(f"{DOCUMENTED[module]}.{name}", value, here)
 
 
 def _function(name: str, value: object, here: str) -> str | None:
@@ -107,14 +64,14 @@ def _function(name: str, value: object, here: str) -> str | None:
     text = inspect.getdoc(value) if value is not None and (callable(value) or hasattr(value, "nki_op")) else None
     if not text:
         return None
-    signature = bare_signature(value, _spelled) if inspect.isfunction(value) else ""
+    signature = bare_signature(value, spelled) if inspect.isfunction(value) else ""
     parts = [f"```python\n{name}{signature}\n```", here, text]
     return "\n\n".join(part for part in parts if part)
 
 
 def instruction_of(dotted: str) -> Instruction | None:
     """Return the instruction that a name spelt in full means."""
-    module, _, name = dotted.removeprefix(_BETA1_ROOT).rpartition(".")
+    module, _, name = dotted.removeprefix(BETA1_ROOT).rpartition(".")
     return TABLE.get(name) if module == "nki.isa" else None
 
 
@@ -134,8 +91,11 @@ class _Text(str):
         return str(self)
 
 
-def _spelled(default: object) -> object:
-    name = getattr(default, "name", None)
+def spelled(default: object) -> object:
+    """Return a default value so that it prints as NKI spells it."""
+    if isinstance(default, Enum):
+        return _Text(show_value(default))
+    name = getattr(default, "name", None) or getattr(default, "__name__", None)
     return _Text(f"nl.{name}") if isinstance(name, str) and name in namespaces.language_names() else default
 
 

@@ -50,7 +50,8 @@ class EvaluationRequest:
     them by the names of functions, beside the calls in the project's file. `steps` bound the whole module. `library`
     has the modules that it imports; without one what they have is unknown. Unless `judged`, only the faults of single
     instructions are found: a run that follows judges the whole program. `alone` says that the facts are those of one
-    kernel among others. With `possible`, what is wrong for some arguments of a function without shapes is found too.
+    kernel among others. `light` evaluates a function without shapes once, and concludes nothing from it. With
+    `possible`, what is wrong for some arguments of a function without shapes is found too.
     """
 
     arch: Arch
@@ -63,6 +64,7 @@ class EvaluationRequest:
     judged: bool = True
     possible: bool = False
     alone: bool = False
+    light: bool = False
     recorded: Calls = field(default_factory=dict)
 
 

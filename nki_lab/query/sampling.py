@@ -62,6 +62,12 @@ def runs(evaluate: Evaluate) -> list[Run]:
     return found
 
 
+def first(evaluate: Evaluate) -> Run:
+    """Return the evaluation of a function under the first variant of the assumptions."""
+    assumptions = Assumptions(variant=0, taken={})
+    return Run(assumptions, evaluate(assumptions))
+
+
 def certain(
     found: list[Run], evaluate: Evaluate, literals: Sequence[int] = ()
 ) -> Iterator[tuple[Evaluation, Diagnostic]]:

@@ -14,6 +14,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, coded_error
 from nki_lab.dialects import launches
 from nki_lab.dialects.environment import default_options, resolve_target
 from nki_lab.dialects.kernel import Kernel, as_kernel
+from nki_lab.dialects.tracebacks import with_user_frames
 from nki_lab.extras import extra
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.collectives.rank_group import Rank, RankGroup, local
@@ -24,6 +25,7 @@ from nki_lab.result.outcome import Run
 from nki_lab.result.recorded import SavedRun
 
 
+@with_user_frames
 def run_ranks(kernel: Callable[..., object], arguments: Sequence[object], **keywords: Any) -> tuple[Run, ...]:
     """Run a kernel on as many ranks as there are `arguments`, and give each rank's Run.
 
@@ -73,6 +75,7 @@ def run_ranks(kernel: Callable[..., object], arguments: Sequence[object], **keyw
     return tuple(done[number] for number in range(len(arguments)))
 
 
+@with_user_frames
 def run(
     kernel: Callable[..., object],
     *args: object,
@@ -107,6 +110,7 @@ def run(
     return done
 
 
+@with_user_frames
 def compile(  # noqa: A001 - the contract's name
     kernel: Callable[..., object],
     *specs: object,
@@ -132,6 +136,7 @@ def compile(  # noqa: A001 - the contract's name
     return program
 
 
+@with_user_frames
 def profile(
     kernel: Callable[..., object],
     *specs: object,
@@ -178,6 +183,7 @@ def _kernel(
     return kernel if grid is None else kernel[grid], chosen, mine
 
 
+@with_user_frames
 def check(
     path: str | Path | None = None,
     *,
@@ -213,6 +219,7 @@ def check(
     )
 
 
+@with_user_frames
 def open(path: str | os.PathLike[str]) -> SavedRun:  # noqa: A001 - the contract's name
     """The run that was saved into a folder: the same reports and exports as of the run itself.
 

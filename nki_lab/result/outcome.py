@@ -238,6 +238,7 @@ class Run(Recorded):
         that gives those (it gets the arguments as they are now). Tolerances are those of `nki_lab.testing`. The message
         names the instruction that `blame` finds, where that takes no more than a few seconds.
         """
+        __tracebackhide__ = True
         if self.error is not None:
             raise self.error
         expected = self.expected(reference)

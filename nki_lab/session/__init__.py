@@ -5,6 +5,7 @@ from nki_lab.session.execution import execute, profile, specialise
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import Execution, OnError, Timings, not_executed
 from nki_lab.session.programs import forget
+from nki_lab.session.results import Results, results_of
 from nki_lab.session.values import NotRecorded, RunValues
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Launch",
     "NotRecorded",
     "OnError",
+    "Results",
     "RunValues",
     "Timings",
     "TripCounts",
@@ -19,5 +21,6 @@ __all__ = [
     "forget",
     "not_executed",
     "profile",
+    "results_of",
     "specialise",
 ]

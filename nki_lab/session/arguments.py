@@ -7,7 +7,9 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from types import FunctionType
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -18,7 +20,19 @@ from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.language.objects import NKIObject
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
-from nki_lab.session.arrays import Array, Kind, accepted_dtype, host_array, kind_of, native, refused
+from nki_lab.session.arrays import (
+    Array,
+    Kind,
+    accepted_dtype,
+    check_gradient,
+    host_array,
+    is_shaped,
+    kind_of,
+    native,
+    refused,
+    scalar,
+    shape_and_dtype,
+)
 
 Arguments = tuple[object, ...]
 Keywords = Mapping[str, object]
@@ -32,15 +46,33 @@ def bound(function: Callable[..., object], args: Arguments, kwargs: Keywords) ->
 
     NKI003 where a parameter gets no value, NKI002 where a value gets no parameter.
     """
+    signature = _signature_of(function)
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise _misfit(function, signature, args, kwargs, str(error)) from None
+
+
+def _signature_of(function: Callable[..., object]) -> inspect.Signature:
+    plain = isinstance(function, FunctionType) and not function.__dict__
+    parts = (function.__code__, function.__defaults__, function.__kwdefaults__) if plain else ()
+    known = _signatures.get(function) if plain else None
+    if known is not None and all(now is then for now, then in zip(parts, known[0], strict=True)):
+        return known[1]
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a callable without a signature, such as a C function
         kinds = inspect.Parameter
         signature = inspect.Signature([kinds("args", kinds.VAR_POSITIONAL), kinds("kwargs", kinds.VAR_KEYWORD)])
-    try:
-        return signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise _misfit(function, signature, args, kwargs, str(error)) from None
+    if plain:
+        _signatures[function] = (parts, signature)
+    return signature
+
+
+_signatures: WeakKeyDictionary[Callable[..., object], tuple[tuple[object, ...], inspect.Signature]] = (
+    WeakKeyDictionary()
+)
+"""Signatures of functions, with the parts that they were read from: editors exchange those in place."""
 
 
 def _misfit(
@@ -89,11 +121,12 @@ class Intake:
     """Turns arguments into what the kernel sees, and remembers which array became which input.
 
     The same array passed twice is one tensor, which the program calls shared. Containers are copied where an array
-    sits in them, so that the caller's keep their arrays.
+    sits in them, so that the caller's keep their arrays. Without `values` an array is only its shape and dtype.
     """
 
-    def __init__(self, builder: Builder, *, shared: bool, dialect: str) -> None:
+    def __init__(self, builder: Builder, *, shared: bool, dialect: str, values: bool = True) -> None:
         self.builder = builder
+        self.values = values
         self.space = MemoryRegion.shared_hbm if shared else MemoryRegion.private_hbm
         self.lists_allowed = dialect == "beta1"
         self.inputs: list[Input] = []
@@ -125,8 +158,10 @@ class Intake:
             return value
         if isinstance(value, NkiTensor):
             raise refused(name, "a tensor of another kernel", "return it from that kernel, and pass the array you get")
-        if isinstance(value, (tuple, list, dict, NKIObject)) or dataclasses.is_dataclass(value):
+        if is_container(value):
             return self._container(name, value)
+        if not self.values and is_shaped(value):
+            return self._array(name, value, None)
         if callable(value) or (type(value).__module__ == "torch" and type(value).__name__ in ("dtype", "Size")):
             return value
         if isinstance(value, (set, frozenset)):
@@ -141,16 +176,19 @@ class Intake:
             remedy = "derive the class from nl.NKIObject, or make it a dataclass"
         raise refused(name, f"a {type(value).__name__}", remedy)
 
-    def _array(self, name: str, value: Any, kind: Kind) -> object:
+    def _array(self, name: str, value: Any, kind: Kind | None) -> object:
         known = self._known.get(id(value))
         if known is not None:
             self.builder.program.shared_inputs.add(known._buffer.id)
             return known
-        if value.ndim == 0:
-            scalar = value.item()
-            if not isinstance(scalar, (bool, int, float)):
-                raise refused(name, f"a {type(scalar).__name__}", "pass a number")
-            return scalar
+        if not value.shape:
+            return scalar(value, kind, name)
+        if kind == "torch" and self.values:
+            check_gradient(value, name)
+        if kind is None or not self.values:
+            shape, dtype = shape_and_dtype(value, kind, name)
+            arriving = accepted_dtype(dtype, self.builder.arch.generation)
+            return self._enter(name, shape, arriving, None, value, kind or "numpy")
         array, dtype = host_array(value, kind, name)
         arriving = accepted_dtype(dtype, self.builder.arch.generation)
         return self._enter(name, array.shape, arriving, native(array, arriving), value, kind)
@@ -169,30 +207,55 @@ class Intake:
             raise refused(name, f"a {type(value).__name__} that contains itself", "pass nested tuples")
         self._open.append(id(value))
         try:
-            if isinstance(value, (tuple, list)):
-                return self._sequence(name, value)
-            if isinstance(value, dict):
-                taken = {key: self._take(f"{name}[{key!r}]", item) for key, item in value.items()}
-                return taken if any(taken[key] is not value[key] for key in value) else value
-            return self._record(name, value)
+            return with_items(name, value, self._take)
         finally:
             self._open.pop()
 
-    def _sequence(self, name: str, value: Any) -> object:
-        taken = [self._take(f"{name}[{i}]", item) for i, item in enumerate(value)]
+
+def is_container(value: object) -> bool:
+    """Whether an argument may hold arrays: a tuple, list, dict, NKIObject or dataclass."""
+    return isinstance(value, (tuple, list, dict, NKIObject)) or (
+        dataclasses.is_dataclass(value) and not isinstance(value, type)
+    )
+
+
+def with_items(name: str, value: Any, take: Callable[[str, object], object]) -> object:
+    """Return a container with what `take` gives for the name and value of each of its items; itself if none changes."""
+    if isinstance(value, (tuple, list)):
+        taken: list[Any] = [take(f"{name}[{i}]", item) for i, item in enumerate(value)]
         if all(new is old for new, old in zip(taken, value, strict=True)):
             return value
-        return type(value)(*taken) if hasattr(value, "_fields") else type(value)(taken)
+        kind: Any = type(value)
+        return kind(*taken) if hasattr(value, "_fields") else kind(taken)
+    if isinstance(value, dict):
+        found = {key: take(f"{name}[{key!r}]", item) for key, item in value.items()}
+        return found if any(found[key] is not value[key] for key in value) else value
+    return _with_fields(name, value, take)
 
-    def _record(self, name: str, value: object) -> object:
-        """A dataclass or NKIObject: a shallow copy with tensors for arrays; `__post_init__` is not run again."""
-        fields = {field: getattr(value, field, None) for field in _fields(value)}
-        taken = {field: self._take(f"{name}.{field}", item) for field, item in fields.items()}
-        changes = {field: item for field, item in taken.items() if item is not fields[field]}
-        record = copy.copy(value) if changes else value
-        for field, item in changes.items():
-            object.__setattr__(record, field, item)
-        return record
+
+def _with_fields(name: str, value: object, take: Callable[[str, object], object]) -> object:
+    """A dataclass or NKIObject: a shallow copy with tensors for arrays; `__post_init__` is not run again."""
+    fields = {field: getattr(value, field, None) for field in _fields(value)}
+    taken = {field: take(f"{name}.{field}", item) for field, item in fields.items()}
+    changes = {field: item for field, item in taken.items() if item is not fields[field]}
+    record = copy.copy(value) if changes else value
+    for field, item in changes.items():
+        object.__setattr__(record, field, item)
+    return record
+
+
+def used_as_tensor(error: NkiError, arguments: Keywords) -> NkiError | None:
+    """Return the error of a list or tuple that the kernel used like a tensor, which it is by what it raised."""
+    cause = error.__cause__
+    if not isinstance(cause, AttributeError) or cause.name not in dir(NkiTensor):
+        return None
+    for name, value in arguments.items():
+        if value is cause.obj and isinstance(value, (list, tuple)):
+            limit = f"the kernel takes {name}.{cause.name}, which tensors have"
+            return refused(
+                name, f"a {type(value).__name__}", f"pass an array: np.array({name}, np.float32)", limit=limit
+            )
+    return None
 
 
 def _fields(value: Any) -> Iterable[str]:

@@ -49,10 +49,66 @@ def host_array(value: Any, kind: Kind, name: str) -> tuple[Array, DType]:
     no place on the chip: a 64-bit, complex or object dtype, no elements, no values.
     """
     array = plain(value, kind, name)
-    dtype = _dtype(array, name)
-    if array.size == 0:
-        raise refused(name, f"an array of shape {array.shape}, without elements", "tensors have at least one element")
+    dtype = _dtype(array.dtype, name, of_torch=kind == "torch")
+    _check_elements(array.shape, name)
     return array, dtype
+
+
+def is_shaped(value: object) -> bool:
+    """Whether a value that is no array has the shape and dtype of one, as `jax.ShapeDtypeStruct` has."""
+    return isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "dtype")
+
+
+def shape_and_dtype(value: Any, kind: Kind | None, name: str) -> tuple[tuple[int, ...], DType]:
+    """The shape and the NKI dtype of an array argument, which may be without values; refused as by `host_array`."""
+    if kind == "numpy":
+        array, dtype = host_array(value, kind, name)
+        return array.shape, dtype
+    try:
+        shape = tuple(int(size) for size in value.shape)
+    except Exception:  # noqa: BLE001 - each framework has an exception of its own for a size that is a symbol
+        shown = tuple(map(str, value.shape))
+        raise refused(
+            name,
+            f"an array of shape ({', '.join(shown)}), whose sizes are not all numbers",
+            "call the kernel with arrays of known shape",
+            limit="a kernel is compiled for sizes that are numbers",
+        ) from None
+    if kind == "torch":
+        label = _torch_label(value, name)
+        host = _TORCH_VIEWS[label][1] if label in _TORCH_VIEWS else label
+    else:
+        host = value.dtype
+    try:
+        dtype = _dtype(np.dtype(host), name, of_torch=kind == "torch")
+    except TypeError as error:
+        if isinstance(error, NkiError):
+            raise
+        raise refused(name, f"an array of {value.dtype}", "pass an array of numbers") from None
+    _check_elements(shape, name)
+    return shape, dtype
+
+
+def scalar(value: Any, kind: Kind | None, name: str) -> bool | int | float:
+    """The number in an array without dimensions, which a kernel takes as a constant; NKI001 where it is not known."""
+    traced = kind == "jax" and _is_tracer(value)
+    if traced or kind is None or type(value).__name__ == "FakeTensor" or str(getattr(value, "device", "")) == "meta":
+        what = "traced scalar" if traced else "scalar without a value"
+        raise refused(
+            name,
+            f"a {what}, of shape () and dtype {value.dtype}",
+            f"pass a Python number (under jax.jit name it in static_argnames), or reshape {name} to (1, 1)",
+            limit="a scalar is a constant of the compiled kernel: its value is known before the kernel runs",
+        )
+    number = value.item()
+    if not isinstance(number, (bool, int, float)):
+        raise refused(name, f"a {type(number).__name__}", "pass a number")
+    return number
+
+
+def _check_elements(shape: tuple[int, ...], name: str) -> None:
+    if 0 in shape:
+        raise refused(name, f"an array of shape {shape}, without elements", "tensors have at least one element")
 
 
 def plain(value: Any, kind: Kind, name: str) -> Array:
@@ -77,15 +133,15 @@ def accepted_dtype(dtype: DType, generation: int) -> DType:
     return FP8_E4M3 if dtype is FP8_E4M3FN and generation < 4 else dtype
 
 
-def _dtype(array: Array, name: str) -> DType:
+def _dtype(kind: np.dtype[Any], name: str, *, of_torch: bool = False) -> DType:
     try:
-        return dtype_of(array.dtype)
+        return dtype_of(kind)
     except NkiError:
         pass
-    kind = array.dtype
     help_text = {"c": "pass the real and the imaginary parts as two arrays"}.get(kind.kind, "")
     if kind.name in ("float64", "int64", "uint64"):
-        help_text = f"convert it: {name}.astype(np.{kind.name.removesuffix('64')}32)"
+        narrow = f"{kind.name.removesuffix('64')}32"
+        help_text = f"convert it: {name}.to(torch.{narrow})" if of_torch else f"convert it: {name}.astype(np.{narrow})"
     elif kind.kind in "OSUMm":
         help_text = "pass an array of numbers"
     raise refused(name, f"an array of {kind.name}", help_text, limit="arrays of NKI dtypes: at most 32 bits an element")
@@ -100,25 +156,78 @@ def refused(name: str, what: str, help_text: str, *, limit: str = "") -> NkiErro
 def _from_torch(value: Any, name: str) -> Array:
     import torch
 
+    check_tensor(value, name)
     plain = value.detach()
-    if plain.layout is not torch.strided or plain.is_quantized or plain.device.type == "meta":
-        raise refused(name, f"a {plain.layout} torch tensor on {plain.device}", "pass a dense tensor with values")
-    plain = plain.resolve_conj().resolve_neg().cpu()
-    label = str(plain.dtype).removeprefix("torch.")
+    if plain.is_conj() or plain.is_neg():
+        plain = plain.resolve_conj().resolve_neg()
+    label = _torch_label(plain, name)
     if label in _TORCH_VIEWS:
         through, meant = _TORCH_VIEWS[label]
-        plain = plain.contiguous().view(getattr(torch, through))
-    elif label.startswith(("float8", "float4", "q", "bits")):
+        return plain.contiguous().view(getattr(torch, through)).numpy().view(meant)
+    return plain.numpy()
+
+
+def check_tensor(value: Any, name: str) -> None:
+    """Check that a torch tensor is dense and on the CPU: NKI001. One that torch traces needs no values."""
+    import torch
+
+    if value.layout is not torch.strided or value.is_nested:
+        what, remedy = f"a torch tensor of layout {value.layout}", f"pass {name}.to_dense()"
+        if value.is_nested:
+            what, remedy = "a nested torch tensor", f"pass torch.nested.to_padded_tensor({name}, 0.0)"
+        raise refused(name, what, remedy, limit="tensors of kernels are dense")
+    if value.is_quantized:
+        remedy = f"pass {name}.int_repr() and its scale, or {name}.dequantize()"
+        raise refused(name, f"a quantized torch tensor ({value.dtype})", remedy)
+    kind = value.device.type
+    if kind == "meta":
+        remedy = "give it values; nki_lab.profile and nki_lab.compile take nki_lab.spec(shape, dtype) instead"
+        raise refused(name, "a torch tensor on meta, without values", remedy, limit="a run needs values")
+    if kind != "cpu":
+        remedy = f"pass {name}.cpu()"
+        raise refused(name, f"a torch tensor on {value.device}", remedy, limit="the simulator runs on the CPU")
+
+
+def check_gradient(value: Any, name: str) -> None:
+    """Check that no gradient is lost where a torch tensor goes into a kernel: NKI029 names the ways out."""
+    import torch
+
+    if value.requires_grad and torch.is_grad_enabled():
+        raise coded_error(
+            "NKI029",
+            f"argument {name} is a torch tensor that requires a gradient",
+            operand=name,
+            limit="a kernel has no derivative of its own",
+            help="call the kernel in the forward of a torch.autograd.Function whose backward calls another kernel;"
+            f" without gradients, call it under torch.no_grad() or pass {name}.detach()",
+        )
+
+
+def torch_dtype(dtype: DType) -> Any:
+    """Return torch's dtype of the tensors in which results of an NKI dtype come back."""
+    import torch
+
+    kind = nameable(np.dtype(dtype.host))
+    return getattr(torch, "float8_e4m3fn" if kind == ml_dtypes.float8_e4m3 else kind.name)
+
+
+def _torch_label(value: Any, name: str) -> str:
+    """The name of a torch tensor's dtype; NKI001 for one that NKI lacks and NumPy cannot name."""
+    label = str(value.dtype).removeprefix("torch.")
+    if label not in _TORCH_VIEWS and label.startswith(("float8", "float4", "q", "bits")):
         raise refused(name, f"a torch tensor of {label}", "NKI has float8_e4m3fn, float8_e5m2 and float8_e8m0fnu")
-    array: Array = plain.numpy()
-    return array.view(meant) if label in _TORCH_VIEWS else array
+    return label
+
+
+def _is_tracer(value: Any) -> bool:
+    import jax
+
+    return isinstance(value, jax.core.Tracer)
 
 
 def _from_jax(value: Any, name: str) -> Array:
-    import jax
-
-    if isinstance(value, jax.core.Tracer):
-        raise refused(name, "a jax tracer: an array without values", "call the kernel outside jax.jit")
+    if _is_tracer(value):
+        raise refused(name, "a jax tracer: an array without values", f"call the kernel itself: kernel({name})")
     return np.asarray(value)
 
 
@@ -129,8 +238,13 @@ def give_back(array: Array, kind: Kind) -> Any:
     if kind == "jax":
         import jax.numpy as jnp
 
-        return jnp.asarray(array)
+        return jnp.asarray(array.view(nameable(array.dtype)))
     return array
+
+
+def nameable(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of the same bits that frameworks have a name for: packed elements are unsigned integers."""
+    return dtype[0] if dtype.fields else dtype
 
 
 def _to_torch(array: Array) -> Any:
@@ -139,13 +253,16 @@ def _to_torch(array: Array) -> Any:
     array = np.ascontiguousarray(array)
     if array.dtype == ml_dtypes.float8_e4m3:  # torch has the open format only; every finite value is in it
         array = array.astype(ml_dtypes.float8_e4m3fn)
-    if array.dtype.fields:  # packed: four values in one integer
-        array = array.view(np.dtype(f"u{array.dtype.itemsize}"))
+    array = array.view(nameable(array.dtype))
     label = array.dtype.name
     if label in _TORCH_VIEWS and (label not in ("uint16", "uint32") or hasattr(torch, label)):
         through, _ = _TORCH_VIEWS[label]
-        return torch.from_numpy(array.view(through).copy()).view(getattr(torch, label))
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
+        return torch.from_numpy(_owned(array).view(through)).view(getattr(torch, label))
+    return torch.from_numpy(_owned(array))
+
+
+def _owned(array: Array) -> Array:
+    return array if array.flags.writeable else array.copy()
 
 
 def changed(original: Any, values: Array, kind: Kind) -> bool:

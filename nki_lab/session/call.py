@@ -9,6 +9,7 @@ import time
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -30,7 +31,7 @@ from nki_lab.kernel_runtime.tracer import innermost_site, trace
 from nki_lab.own_faults import own_fault
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.session import arrays, programs
-from nki_lab.session.arguments import Arguments, Input, Intake, Keywords, bound
+from nki_lab.session.arguments import Arguments, Input, Intake, Keywords, bound, used_as_tensor
 from nki_lab.session.call_signatures import CallSignatures
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import INTERRUPTED, Execution, Timings
@@ -42,7 +43,13 @@ from nki_lab.source.callables import traceback_steps
 
 def written_inputs(program: Program, inputs: list[Input]) -> list[Input]:
     """The inputs whose memory some instruction writes."""
-    ids = {item.tensor._buffer.id: item for item in inputs}
+    known = _written.get(program)
+    if known is None or known[0] != len(program):
+        known = _written[program] = (len(program), _written_buffers(program))
+    return [item for number, item in {item.tensor._buffer.id: item for item in inputs}.items() if number in known[1]]
+
+
+def _written_buffers(program: Program) -> set[int]:
     rows = program.variant_column()
     first = np.frombuffer(program.op_access, np.uint32)
     accesses = np.frombuffer(program.access_view, np.uint32)
@@ -53,14 +60,19 @@ def written_inputs(program: Program, inputs: list[Input]) -> list[Input]:
             starts = first[rows == variant.id]
             for position in places:
                 seen |= {program.views[i].buffer.id for i in np.unique(accesses[starts + position]).tolist()}
-    return [item for number, item in ids.items() if number in seen]
+    return seen
+
+
+_written: WeakKeyDictionary[Program, tuple[int, set[int]]] = WeakKeyDictionary()
+"""The buffers in HBM that a program writes, with the length that it had; later calls may use the program again."""
 
 
 def refuse_unchangeable(program: Program, written: list[Input]) -> None:
     """Refuse a kernel that changes an argument which cannot be changed, and does not return it."""
     returned = {tensor._buffer.id for tensor in program.outputs}
     for item in written:
-        frozen = item.kind == "jax" or (item.kind == "numpy" and not item.original.flags.writeable)
+        flags = getattr(item.original, "flags", None)  # of a NumPy array
+        frozen = item.kind == "jax" or (flags is not None and not flags.writeable)
         if frozen and item.tensor._buffer.id not in returned:
             what = "a jax array" if item.kind == "jax" else "a read-only array"
             raise arrays.refused(
@@ -86,6 +98,7 @@ class Call:
 
     path: Path | None = None
     _key: Hashable | None = None
+    _taken: Keywords = MappingProxyType({})
     _is_traced: bool = False
     """Whether all instructions of the kernel are issued."""
 
@@ -141,17 +154,20 @@ class Call:
             self.path = executor.path
             self.time()
 
-    def specialise(self, args: Arguments, kwargs: Keywords, *, values: bool) -> None:
+    def specialise(self, args: Arguments, kwargs: Keywords, *, values: bool, reuse: bool | None = None) -> None:
+        """Make the program; with `reuse`, as runs do, take that of an earlier call, and keep it for later ones."""
+        reuse = values if reuse is None else reuse
         start = time.perf_counter()
-        intake = Intake(self.builder, shared=math.prod(self.launch.grid) > 1, dialect=self.launch.dialect)
+        shared = math.prod(self.launch.grid) > 1
+        intake = Intake(self.builder, shared=shared, dialect=self.launch.dialect, values=values)
         try:
             call = bound(self.launch.function, args, kwargs)
             for name, value in call.arguments.items():
                 call.arguments[name] = intake.take(name, value)
         except NkiError as error:
-            site = self.program.sites[self.builder.site()]
-            error.diagnostics = tuple(placed(item, site) if site.file else item for item in error.diagnostics)
+            self._placed(error)
             raise
+        self._taken = call.arguments
         self.inputs, self.kind, self.computed = intake.inputs, intake.kind, values
         self.seconds["numeric"] += time.perf_counter() - start
         before = self.seconds["numeric"]
@@ -159,10 +175,18 @@ class Call:
             self.argument_values = copied_arguments(self.inputs, self.launch.options.replay_bytes)
         middle = time.perf_counter()
         is_new = self.record is not None and self.record.begin(call.arguments, self.builder)
-        if not (values and self._recall(call.arguments, again=is_new)):
+        if not (reuse and self._recall(call.arguments, again=is_new)):
             self._trace(call.args, call.kwargs, values=values)
+            if reuse and not self.program.observed and not self.builder.guessed:
+                programs.keep(self._key, self.program, self.structure, self.builder.notes)
         self._is_traced = True
         self.seconds["specialize"] += time.perf_counter() - middle - (self.seconds["numeric"] - before)
+
+    def _placed(self, error: NkiError) -> NkiError:
+        """Give findings about the call its place; returns the error."""
+        site = self.program.sites[self.builder.site()]
+        error.diagnostics = tuple(placed(item, site) if site.file else item for item in error.diagnostics)
+        return error
 
     def time(self, *, needed: bool = False) -> None:
         """Work out addresses and times; findings about capacity join the others.
@@ -273,14 +297,16 @@ class Call:
             cause = error.__cause__
             if isinstance(cause, _OUR_MISTAKES) and _raised_by_us(cause):
                 raise self._our_fault(cause) from cause
+            if (misused := used_as_tensor(error, self._taken)) is not None:
+                operand = misused.diagnostics[0].operand
+                builder.notes = [item for item in builder.notes if item.operand != operand]  # about the same list
+                raise self._placed(misused) from None
             raise
         synchronize_cores(self.program)
         edges, missing = edges_of(self.program, self.launch.schedule)
         self.program.user_edges += edges
         for item in missing:
             builder.note(item, builder.site_of(definition_of(self.launch.function)))
-        if values and not self.program.observed:
-            programs.keep(self._key, self.program, self.structure, builder.notes)
 
     def _observe(self, tensor: NkiTensor) -> arrays.Array:
         """Return the values that something in the kernel looks at: everything issued so far is executed first."""

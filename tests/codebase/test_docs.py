@@ -1,94 +1,20 @@
-"""What the documents show, runs.
-
-A `python` block is a program of its own, run in an empty folder. `python file=NAME.py` also leaves it there under that
-name, for the blocks after it. In `console` and `bash` blocks the `nki-lab` commands are run (after `$ ` in `console`);
-`console exit=1` says that they end with that status. What is not to be run says `text`. `make` targets have to exist.
-"""
+"""What the documents show, runs, as `scripts/pages/blocks.py` says. `make` targets and links have to exist."""
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from scripts.pages.blocks import COMMAND, ROOT, blocks, commands, failures, run
+
 DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-FENCE = re.compile(r"^ {0,3}```(?P<info>[^`\n]*)\n(?P<body>.*?)^ {0,3}```\s*$", re.MULTILINE | re.DOTALL)
-LANGUAGES = {"python", "console", "bash", "text", "toml"}
-COMMAND = "import sys; from nki_lab.cli import main; sys.argv[0] = 'nki-lab'; sys.exit(main())"
-SECONDS = 120
-
-
-class Block(NamedTuple):
-    line: int
-    language: str
-    options: dict[str, str]
-    body: str
-
-
-def blocks(text: str) -> list[Block]:
-    """The fenced blocks of a Markdown document."""
-    out = []
-    for fence in FENCE.finditer(text):
-        language, *options = fence["info"].split() or [""]
-        pairs = dict(option.split("=", 1) for option in options)
-        out.append(Block(text.count("\n", 0, fence.start()) + 1, language, pairs, fence["body"]))
-    return out
-
-
-def commands(block: Block) -> list[list[str]]:
-    """The arguments of each `nki-lab` command that the block shows."""
-    mark = {"console": "$ ", "bash": ""}.get(block.language)
-    if mark is None:
-        return []
-    shown = block.body.replace("\\\n", " ").splitlines()
-    lines = [line.removeprefix(mark).strip() for line in shown if line.startswith(mark)]
-    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("nki-lab ")]
-
-
-def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """A Python process in `folder` for which a warning is an error."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    environment = os.environ | {"PYTHONPATH": path, "PYTHONWARNINGS": "error"}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-
-
-def failures(text: str, folder: Path) -> list[str]:
-    """What goes wrong when the blocks of a document are run in order in `folder`."""
-    out = []
-    for block in blocks(text):
-        if block.language not in LANGUAGES:
-            out.append(f"line {block.line}: a block says what it is: {', '.join(sorted(LANGUAGES))}")
-        jobs = [["-c", COMMAND, *command] for command in commands(block)]
-        if block.language == "python":
-            file = block.options.get("file", "block.py")
-            (folder / file).write_text(block.body, encoding="utf-8")
-            jobs = [[file]]
-        for job in jobs:
-            done = run(job, folder)
-            if done.returncode != int(block.options.get("exit", 0)):
-                shown = " ".join(job).removeprefix(f"-c {COMMAND} ")
-                out.append(f"line {block.line}: {shown} ended with {done.returncode}\n{done.stdout}{done.stderr}")
-    return out
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.relative_to(ROOT).as_posix())
@@ -161,3 +87,12 @@ def test_commands_are_those_after_the_prompt() -> None:
     assert console.options == {"exit": "1"}
     assert commands(bash) == [["explain", "NKI213"]]
     assert commands(text) == []
+
+
+def test_a_page_that_a_block_does_not_write_is_found(tmp_path: Path) -> None:
+    (found,) = failures("```python view=run.html\nprint(1)\n```\n", tmp_path)
+    assert found == "line 1: the block writes no run.html"
+
+
+def test_a_directive_of_the_site_is_no_block() -> None:
+    assert not blocks("```{toctree}\n:glob:\n*\n```\n")

@@ -34,9 +34,16 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     ((f"{KR}.schedule",),),
     ((f"{KR}.numerics", f"{KR}.timing", f"{KR}.race"), (f"{KR}.backend",)),
     (("rules", "call_records"),),
-    (("session", "query", "wire"),),
+    (("session", "query", "wire"), ("migrate",)),
     (("widgets", "export", "lsp"),),
-    (("testing", "dialects"), ("result",), ("demo",), ("cli", "magic", "pytest_plugin"), ("__init__", "__main__")),
+    (
+        ("frameworks",),
+        ("testing", "dialects"),
+        ("result",),
+        ("demo", "crosschecks"),
+        ("cli", "magic", "pytest_plugin"),
+        ("__init__", "__main__"),
+    ),
 )
 PLACE = {
     part: (layer, group) for layer, row in enumerate(LAYERS) for group, packages in enumerate(row) for part in packages
@@ -46,6 +53,7 @@ FORBIDDEN = (
     ("lsp", "session"),
     ("query", f"{KR}.numerics"),
     ("query", f"{KR}.tracer"),
+    ("migrate", "session"),
     ("widgets", "session"),
     ("export", "session"),
     ("wire", "session"),

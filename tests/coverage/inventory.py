@@ -29,10 +29,14 @@ def values() -> dict[str, list[str]]:
     return tomllib.loads((FOLDER / "values.toml").read_text(encoding="utf-8"))
 
 
+BETWEEN_RANKS: Final = ("nki.collectives.all_gather_v",)
+"""Items that need several ranks: tests/test_ranks_of_any_length.py compares them."""
+
+
 def compared(name: str) -> bool:
     """Whether tests compute the item and compare the result."""
     from tests.reference.table import REFERENCES
     from tests.strategies import DRAWS
 
     instruction = name.removeprefix("nki.isa.")
-    return name in values() or (instruction in DRAWS and instruction in REFERENCES)
+    return name in values() or name in BETWEEN_RANKS or (instruction in DRAWS and instruction in REFERENCES)

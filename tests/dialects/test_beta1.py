@@ -21,7 +21,8 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.dialects import kernel as kernels
 
 MODULES = ["neuronxcc", "neuronxcc.nki", *(f"neuronxcc.nki.{name}" for name in (
-    "language", "isa", "isa.constants", "typing", "compiler", "tensor"))]  # fmt: skip
+    "language", "language.iterators", "isa", "isa.constants", "isa.neuron_isa", "typing", "compiler", "tensor", "nccl",
+    "kernels", "kernels.attention", "compiler.backends.neuron.indexing"))]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -99,11 +100,11 @@ def test_modules_are_importable_and_say_what_they_are(name: str) -> None:
         nki.trace,
         nki.baremetal,
         nki.baremetal(),
-        nki.baremetal(artifacts_dir="x", additional_compile_opt="--y"),
+        nki.baremetal(additional_compile_opt="--y"),
         lambda f: nki.baremetal(nki.jit(f)),
-        nki.benchmark(warmup=1, iters=2, save_neff_name="file.neff"),
+        nki.benchmark(warmup=1, iters=2),
+        nki.jit(mode="benchmark"),
         lambda f: nki.benchmark(nki.jit(f)),
-        nki.profile(working_directory="/x", save_neff_name="file.neff"),
         lambda f: nki.compiler.skip_middle_end_transformations(nki.baremetal(f)),
         lambda f: nki.compiler.enable_stack_allocator(log_level=10)(nki.jit(f)),
         lambda f: nki.compiler.force_auto_alloc(nki.jit(f)),
@@ -188,13 +189,6 @@ def test_low_precision_is_kept_in_float32_unless_the_environment_says_otherwise(
     np.testing.assert_array_equal(kernel(source), np.ones((2, 2), np.float32))
 
 
-def test_a_benchmarked_kernel_has_no_latencies() -> None:
-    timed = nki.benchmark(warmup=1)(tensor_add.function)
-    assert timed(nt.tensor[[4, 3], nl.float32], nt.tensor[[4, 3], nl.float32]) is None
-    with pytest.raises(NkiError, match=r"NKI010 tensor_add\.benchmark_result"):
-        timed.benchmark_result.nc_latency.get_latency_percentile(50)
-
-
 def test_parameters_are_held_to_their_annotations() -> None:
     @nki.jit
     def kernel(a: tensor[4, 3], b: nki.tensor, c: nt.mutable_tensor):
@@ -209,7 +203,10 @@ def test_parameters_are_held_to_their_annotations() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "code", "exception"),
     [
-        ("language", "atomic_rmw", "NKI010", NotImplementedError),
+        ("language", "gemm_grid", "NKI010", NotImplementedError),
+        ("nccl", "all_reduce", "NKI010", NotImplementedError),
+        ("_private.private_api", "sendrecv", "NKI010", NotImplementedError),
+        ("kernels.attention", "flash_fwd", "NKI010", NotImplementedError),
         ("isa", "builtin_custom_op", "NKI010", NotImplementedError),
         ("isa", "tensor_scalr", "NKI006", AttributeError),
         ("language", "aranje", "NKI006", AttributeError),
@@ -223,8 +220,8 @@ def test_missing_names_say_why(module: str, name: str, code: str, exception: typ
 
 
 def test_a_missing_name_in_an_import_statement_says_why() -> None:
-    with pytest.raises(NkiError, match=r"NKI010 neuronxcc\.nki\.language\.atomic_rmw"):
-        from neuronxcc.nki.language import atomic_rmw  # noqa: F401
+    with pytest.raises(NkiError, match=r"NKI010 neuronxcc\.nki\.language\.gemm_grid"):
+        from neuronxcc.nki.language import gemm_grid  # noqa: F401
 
 
 def test_an_unmodelled_instruction_in_a_kernel_is_placed_at_its_name() -> None:
@@ -309,7 +306,8 @@ def test_a_transposing_transfer_gathers_the_rows_that_an_index_tile_picks(middle
 
 def test_a_run_time_index_outside_is_an_index_error_itself_as_tests_compare_it() -> None:
     rows = np.full((32, 1), 64, np.uint32)
-    with pytest.raises(IndexError, match=r"NKI310 .*run-time index 64 \(row 0\)") as caught:
+    with pytest.raises(IndexError) as caught:
         nki.simulate_kernel(gathered_transpose, np.zeros((64, 1, 16), np.float16), rows)
     assert caught.type is IndexError
+    assert str(caught.value) == "index 1024 is out of bounds for axis 0 with size 1024"
     assert isinstance(caught.value.__cause__, NkiError)

@@ -46,6 +46,8 @@ class Launched(NamedTuple):
 
 
 class Kept:
+    timed = interactive = True
+
     def __init__(self, inputs: Callable[..., Any] | None = None) -> None:
         self.inputs = inputs
         self.runs: list[Any] = []

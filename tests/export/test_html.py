@@ -202,3 +202,20 @@ def test_a_large_run_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert places == [2, 3, 4]
     heads = [header_of(page.scripts[place][1]) for place in places]
     assert [(head["first"], head["count"]) for head in heads] == [(60, 60), (120, 60), (180, 20)]
+
+
+def test_pages_of_a_site_share_the_views_script() -> None:
+    text = html(Recording(synthetic(20)))
+    shared = exporting.sharing(text, "views/visualizer.js")
+    assert len(shared) < len(text) / 4
+    page = Page(shared)
+    assert ("script", {"src": "views/visualizer.js"}) in page.tags
+    assert not [code for attrs, code in page.scripts if attrs.get("type") != "text/plain" and code]
+    (policy,) = (str(attrs["content"]) for tag, attrs in page.tags if tag == "meta" and "http-equiv" in attrs)
+    assert "script-src 'self' file: 'unsafe-inline'" in policy
+    assert "default-src 'none'" in policy
+
+
+def test_only_a_page_of_these_views_is_shared() -> None:
+    with pytest.raises(ValueError, match="does not carry"):
+        exporting.sharing("<html></html>", "visualizer.js")

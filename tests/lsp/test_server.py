@@ -227,6 +227,42 @@ def test_findings_of_others_get_no_actions(client: Client, uri: str) -> None:
     assert actions(client, uri, [found | {"source": "pyright"}]) == []
 
 
+BETA1 = """\
+import neuronxcc.nki.language as nl
+from neuronxcc import nki
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    i_p = nl.arange(128)[:, None]
+    i_f = nl.arange(64)[None, :]
+    nl.store(out[i_p, i_f], value=nl.load(x[i_p, i_f]))
+    return out
+"""
+
+
+def test_a_file_of_beta_1_is_migrated_by_one_action(client: Client, uri: str) -> None:
+    client.open(uri, BETA1)
+    client.published(uri)
+    (action,) = [item for item in actions(client, uri, []) if str(item["title"]).startswith("Migrate")]
+    assert "edit" not in action
+    made = client.request("codeAction/resolve", action)
+    lines = BETA1.splitlines(keepends=True)
+    for edit in reversed(made["edit"]["changes"][uri]):
+        first, last = edit["range"]["start"]["line"], edit["range"]["end"]["line"]
+        lines[first:last] = [edit["newText"]]
+    after = "".join(lines)
+    assert "neuronxcc" not in after and "arange" not in after
+    assert "nl.store(out[0:128, 0:64], value=nl.load(x[0:128, 0:64]))" in after
+
+
+def test_other_files_are_not_offered_to_be_migrated(client: Client, uri: str) -> None:
+    client.open(uri, kernel("y = nl.exp(tile)"))
+    client.published(uri)
+    assert not [item for item in actions(client, uri, []) if str(item["title"]).startswith("Migrate")]
+
+
 def test_shapes_stand_beside_the_names_that_are_bound(client: Client, uri: str) -> None:
     client.open(uri, kernel("width = 3", "y = nl.ndarray((64, 2, width), nl.bfloat16, buffer=nl.psum)"))
     where = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}

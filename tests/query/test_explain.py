@@ -1,4 +1,7 @@
-"""Every name of NKI has a text, and `explain`, hovers and the command line show the same one."""
+"""Every name of NKI has a text, and `explain`, hovers and the command line show the same one.
+
+The page of an instruction goes on behind what hovers show of it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from nki_lab.kernel_runtime.issue import nki_api_names
 from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.query.entries import TEXTS
-from nki_lab.query.names import documentation
+from nki_lab.query.names import documentation, instruction_of
 from tests.every import for_each
 
 FUNCTIONS = [f"{module}.{name}" for module, names in functions().items() for name in names]
@@ -21,7 +24,10 @@ MEMBERS = [f"nki.language.NkiTensor.{name}" for name in dir(NkiTensor) if not na
 def test_every_function_and_member_has_one_text(name: str) -> None:
     text = query.explain(name)
     assert text
-    assert text == documentation(name)
+    known = documentation(name)
+    assert known
+    assert text.startswith(known)
+    assert (text == known) == (instruction_of(name) is None)
     assert report.explain(name) == text.rstrip()
     assert name.rpartition(".")[2] in text.partition("\n\n")[0]
 
@@ -52,8 +58,9 @@ def test_a_hover_shows_the_same() -> None:
     for line, name in ((3, "nki.isa.nc_matmul"), (4, "nki.language.load"), (5, "nki.language.shared_hbm")):
         found = query.hover(source, line, len(source.split("\n")[line - 1]))
         assert found is not None
-        text = query.explain(name)
+        text = documentation(name)
         assert text is not None
+        assert text in str(query.explain(name))
         assert text.split("\n\n")[-1] in found
 
 

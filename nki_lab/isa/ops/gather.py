@@ -131,6 +131,7 @@ def _require_inside(indices: Array, size: int, operand: str, name: str) -> None:
             operand=operand,
             limit=f"0 <= index < {size}",
             help="clip the indices, or correct what computes them",
+            measured=(int(indices[at]), size),
         )
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from nki_lab.kernel_runtime.beta1.allocators import names as compiler_names
 from nki_lab.kernel_runtime.beta1.instructions import misfits
 from nki_lab.kernel_runtime.beta1.launch import Beta1Builder, grid_sizes
-from nki_lab.kernel_runtime.beta1.names import constant_names, instruction_names, missing, names
+from nki_lab.kernel_runtime.beta1.names import MODULES, instruction_names, missing, names
+from nki_lab.kernel_runtime.beta1.refused_names import KERNELS
 
 DEFAULT_PRECISE: Final = False
 """`Options.precise` of Beta 1 kernels: AWS's Beta 1 simulator kept low-precision floats in float32."""
@@ -19,9 +19,9 @@ DEFAULT_PRECISE: Final = False
 
 __all__ = [
     "DEFAULT_PRECISE",
+    "KERNELS",
+    "MODULES",
     "Beta1Builder",
-    "compiler_names",
-    "constant_names",
     "grid_sizes",
     "instruction_names",
     "misfits",

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, coded_error, diagnose, error_of
+from nki_lab.diagnostic import coded_error, error_of
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import BOOL, F32, DType, dtype_of, promote
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
 from nki_lab.kernel_runtime.beta1.builder import current
 from nki_lab.kernel_runtime.beta1.masking import MaskLike, Shape, common_shape, masked
+from nki_lab.kernel_runtime.beta1.refused_names import unmodelled
 from nki_lab.kernel_runtime.beta1.subscript import Subscript, axes_of, checked, moved_by_tile
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
 from nki_lab.kernel_runtime.language import namespaces, operations
@@ -225,16 +226,6 @@ def operator(name: str, left: Any, right: Any) -> Any:
         )
     both = all(isinstance(item, NkiTensor) and item._dtype is BOOL for item in (left, right))
     return binary(_LOGICAL.get(name, name) if both else name, left, right, partitions=False)
-
-
-def unmodelled(what: str) -> Diagnostic:
-    """Diagnose a Beta 1 name that is known and not modelled."""
-    return diagnose(
-        "NKI010",
-        f"{what} is part of Beta 1 and not modelled here",
-        limit="a function is modelled when its instructions are declared",
-        help="write it with other functions of neuronxcc.nki.language or neuronxcc.nki.isa",
-    )
 
 
 def function(

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spec import TABLE, Beta1
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.beta1 import composites, elementwise, launch, memory
+from nki_lab.kernel_runtime.beta1 import composites, elementwise, launch, memory, updates
+from nki_lab.kernel_runtime.beta1.allocators import names as compiler_names
 from nki_lab.kernel_runtime.beta1.blocks import par_dim
 from nki_lab.kernel_runtime.beta1.builder import located
-from nki_lab.kernel_runtime.beta1.index import arange, mgrid
+from nki_lab.kernel_runtime.beta1.index import Index, arange, mgrid
 from nki_lab.kernel_runtime.beta1.instructions import (
     instruction_function,
     tensor_copy_dynamic_dst,
     tensor_copy_dynamic_src,
 )
+from nki_lab.kernel_runtime.beta1.refused_names import REFUSED, refused
 from nki_lab.kernel_runtime.issue.target import get_nc_version, tile_size
 from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.tensor import MemoryRegion, ds, hbm, private_hbm, psum, sbuf, shared_hbm
 
 _DTYPES = ("float32", "float16", "bfloat16", "tfloat32", "float8_e4m3", "float8_e5m2", "int8", "int16", "int32",
            "uint8", "uint16", "uint32", "bool_")  # fmt: skip
-
-# Names of the last Beta 1 release whose instructions may not be declared (yet).
-_UNMODELLED = {
-    "neuronxcc.nki": "FrameworkKernel backends kernels nccl",
-    "neuronxcc.nki.language": "all_reduce atomic_rmw gemm_grid gemm_stationary_grid iterators",
-    "neuronxcc.nki.isa": "builtin_custom_op",
-    "neuronxcc.nki.typing": "mutable scalar",
-    "neuronxcc.nki.compiler": "allocation_scope",
-}
 
 
 def names() -> dict[str, Any]:
@@ -57,6 +51,8 @@ def names() -> dict[str, Any]:
         operations.program_id,
         launch.num_programs,
         operations.program_ndim,
+        updates.atomic_rmw,
+        updates.all_reduce,
         *composites.FUNCTIONS,
     )
     own |= {item.__name__: item for item in functions}
@@ -82,8 +78,14 @@ def names() -> dict[str, Any]:
 
 def instruction_names() -> dict[str, Any]:
     """Everything `neuronxcc.nki.isa` exports, by name."""
+    return dict(_instruction_names())
+
+
+@cache
+def _instruction_names() -> dict[str, Any]:
     functions = [instruction_function(name) for name, item in TABLE.items() if isinstance(item.beta1, Beta1)]
     functions += (tensor_copy_dynamic_dst, tensor_copy_dynamic_src)
+    functions += (updates._tiled_offloaded_memcpy, updates._tiled_offloaded_fma)
     own: dict[str, Any] = {item.__name__: located(item, f"nisa.{item.__name__}") for item in functions}
     own |= constant_names()
     own |= {f"{name}_engine": enums.engine[name] for name in ("tensor", "vector", "scalar", "gpsimd", "dma", "unknown")}
@@ -96,15 +98,40 @@ def constant_names() -> dict[str, Any]:
     return {kind.__name__: kind for kind in kinds}
 
 
+def iterator_names() -> dict[str, Any]:
+    """Everything `neuronxcc.nki.language.iterators` exports, by name."""
+    loops = (operations.affine_range, operations.sequential_range, operations.static_range)
+    return {item.__name__: located(item) for item in loops} | {
+        "sync_program": located(updates.sync_program, "sync_program")
+    }
+
+
+MODULES: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
+    "language": names,
+    "language.iterators": iterator_names,
+    "isa": instruction_names,
+    "isa.neuron_isa": instruction_names,
+    "isa.constants": constant_names,
+    "compiler": compiler_names,
+    "compiler.backends": dict,
+    "compiler.backends.neuron": dict,
+    "compiler.backends.neuron.indexing": lambda: {"TileIndex": Index},
+    "backends": dict,
+    "backends.neuron": dict,
+    "backends.neuron.indexing": lambda: {"TileIndex": Index},
+    "nccl": dict,
+    "_private": dict,
+    "_private.private_api": dict,
+}
+"""The names of the modules below `neuronxcc.nki` that have no others."""
+
+
 def missing(module: str, name: str, have: Iterable[str]) -> Diagnostic:
     """Diagnose `module.name`: NKI010 for a name that Beta 1 had, else NKI006."""
-    known = _UNMODELLED.get(module, "").split()
-    if name in known:
-        return elementwise.unmodelled(f"{module}.{name}")
-    return diagnose(
+    return refused(module, name) or diagnose(
         "NKI006",
         f"{module} has no {name}",
         operand=name,
         limit=f"the names of {module} in Beta 1",
-        help=did_you_mean(name, [*have, *known]),
+        help=did_you_mean(name, [*have, *REFUSED.get(module, ())]),
     )

@@ -208,6 +208,8 @@ def _advanced(tensor: NkiTensor, keys: tuple[Any, ...]) -> NkiTensor:
                 help="index every dimension with nl.arange or nl.mgrid",
             )
     tiles = [dim for dim, item in enumerate(keys) if isinstance(item, NkiTensor)]
+    if tiles and tensor._buffer.on_chip and tiles[0] > 0:  # one number beside walked partitions
+        keys = tuple(moved_by_tile(item, Index((), (), 0, ())) or item for item in keys)
     if any(isinstance(item, MovedIndex) for item in keys):
         return _moved(tensor, keys)
     return _gathered(tensor, keys, tiles) if tiles else _strided(tensor, keys)

@@ -244,38 +244,48 @@ def run(
     """
     builder = current(f"nki.collectives.{what}")
     check_priority(what, builder, priority)
-    builder.advise(
-        "NKI242",
-        f"{what} is timed by its hops and the rate of its links",
-        limit="waits for other ranks, and traffic that shares the links, are not modelled",
-        remedy="add how much later than this rank the others come on your system",
-    )
+    advise_time(what, builder)
     sources, into = [src for src, _ in pairs], [dst for _, dst in pairs if dst is not None]
     found: Tensors | None
     if len(group) == 1 and (builder.reader is None or len(sources) == len(into)):
         found = sources[: len(into)]
     elif builder.reader is None:
+        builder.guessed = True
         found = [arrived(builder, dst, None) for dst in into]
     else:
         results = combine(*exchanged(what, builder, group, sources))
         found = None if results is None else [arrived(builder, *pair) for pair in zip(into, results, strict=True)]
     alone = len(group) == 1
-    sent = [] if alone else _writers(builder, sources)
     size = sum(_bytes(tensor) for tensor in max(sources, into, key=lambda side: sum(map(_bytes, side))))
-    arrival = Arrival(group, rounds, size, (len(group) - 1) / len(group) if rounds else 1.0)
+    sent = [] if alone else writers(builder, sources)
     for number, (dst, src) in enumerate(zip(into, found or (), strict=found is not None)):
         if not alone:
-            builder.program.arrivals[src._buffer.id] = arrival
+            builder.program.arrivals[src._buffer.id] = arrival(group, rounds, size)
         first = len(builder.program)
-        _copy(builder, dst, src, sources[number], name if number == 0 else None)
+        bring(builder, dst, [(dst, src)], sources[number], name if number == 0 else None)
         builder.program.flows += [(op, other) for op in range(first, len(builder.program)) for other in sent]
+
+
+def advise_time(what: str, builder: Builder, unknown: str = "") -> None:
+    """Note that the time of a collective has parts that are not modelled, and what else is `unknown`."""
+    builder.advise(
+        "NKI242",
+        f"{what} is timed by its hops and the rate of its links",
+        limit=f"waits for other ranks, and traffic that shares the links, are not modelled{unknown}",
+        remedy="add how much later than this rank the others come on your system",
+    )
+
+
+def arrival(group: Group, rounds: int, size: int) -> Arrival:
+    """Return how `size` bytes arrive that go round the group `rounds` times."""
+    return Arrival(group, rounds, size, (len(group) - 1) / len(group) if rounds else 1.0)
 
 
 def _bytes(tensor: NkiTensor) -> int:
     return int(np.prod(tensor._shape, dtype=np.int64)) * tensor._dtype.nbytes
 
 
-def _writers(builder: Builder, tensors: Tensors) -> list[int]:
+def writers(builder: Builder, tensors: Tensors) -> list[int]:
     """Return the ops on this core that have written to tensors."""
     program = builder.program
     accesses = access_columns(program, indices=False)
@@ -328,13 +338,22 @@ def arrived(builder: Builder, like: NkiTensor, values: Array | None) -> NkiTenso
     return tensor
 
 
-def _copy(builder: Builder, dst: NkiTensor, src: NkiTensor, sent: NkiTensor, name: str | None) -> None:
-    """dst = src; two cores that share dst and what is `sent` wait for each other around it, and the first copies."""
-    both = {dst._buffer.space, sent._buffer.space} == {MemoryRegion.shared_hbm}
-    shared = both and len(builder.grid) == 1 and builder.grid[0] == 2
+def bring(builder: Builder, dst: NkiTensor, moves: Sequence[Pair], sent: NkiTensor, name: str | None = None) -> None:
+    """Copy what arrived, each second of a pair, to the first, a part of `dst`.
+
+    Two cores that share dst and what is `sent` wait for each other around it, and the first copies.
+    """
+    shared = shared_by_cores(builder, dst, sent)
     if shared:
         instruction_function("core_barrier")(sent, (0, 1))
     if not shared or builder.program_ids[0] == 0:
-        instruction_function("dma_copy")(dst, src, name=name)
+        for number, (part, source) in enumerate(moves):
+            instruction_function("dma_copy")(part, source, name=name if number == 0 else None)
     if shared:
         instruction_function("core_barrier")(dst, (0, 1))
+
+
+def shared_by_cores(builder: Builder, dst: NkiTensor, sent: NkiTensor) -> bool:
+    """Return whether two cores run, and both tensors are in the HBM that they share."""
+    both = {dst._buffer.space, sent._buffer.space} == {MemoryRegion.shared_hbm}
+    return both and len(builder.grid) == 1 and builder.grid[0] == 2

@@ -12,6 +12,7 @@ from nki_lab.kernel_runtime.interpreter.known_calls import KnownCalls
 from nki_lab.kernel_runtime.interpreter.limits import Budget, Stopped
 from nki_lab.kernel_runtime.interpreter.module_finder import NOTEBOOK, ModuleFinder, Reads, site_folders
 from nki_lab.kernel_runtime.interpreter.namespaces import beta1_dialect
+from nki_lab.kernel_runtime.interpreter.observing import observed
 from nki_lab.kernel_runtime.interpreter.parameter_uses import tensor_parameters
 from nki_lab.kernel_runtime.interpreter.signatures import Launches, best, launches
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, UserClass
@@ -43,6 +44,7 @@ __all__ = [
     "beta1_dialect",
     "evaluate",
     "launches",
+    "observed",
     "site_folders",
     "spec_of",
     "tensor_parameters",

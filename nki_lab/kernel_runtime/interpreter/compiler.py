@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
+from nki_lab.kernel_runtime.interpreter.observing import watched
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Names, Value
 from nki_lab.source.scopes import Scope
 
@@ -43,7 +44,7 @@ def compiles(*kinds: type[ast.AST]) -> Callable[[_F], _F]:
 def compile_expression(node: ast.expr, scope: Scope) -> Expression:
     """Return the function that evaluates `node` in a frame of `scope`."""
     compiler = _COMPILERS.get(type(node))
-    return (lambda frame: UNKNOWN) if compiler is None else compiler(node, scope)
+    return (lambda frame: UNKNOWN) if compiler is None else watched(node, compiler(node, scope))
 
 
 def compile_optional(node: ast.expr | None, scope: Scope) -> Expression:

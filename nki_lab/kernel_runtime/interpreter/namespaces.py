@@ -95,13 +95,7 @@ class Imports:
         dialect = beta1_dialect()
         if dialect is None:
             return UNKNOWN
-        tables = {
-            "language": dialect.names,
-            "isa": dialect.instruction_names,
-            "isa.constants": dialect.constant_names,
-            "compiler": dialect.compiler_names,
-        }
-        names = tables.get(name.removeprefix(f"{BETA1}."))
+        names = dialect.MODULES.get(name.removeprefix(f"{BETA1}."))
         return UNKNOWN if names is None else self._closed(name, dict(names()))
 
 

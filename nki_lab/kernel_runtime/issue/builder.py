@@ -75,7 +75,8 @@ class OpenLoop(NamedTuple):
 class Builder:
     """Record a kernel's instructions into a Program; the owner of its tensors.
 
-    `reader` answers when something observes values; without it values are unknown and observing is NKI017.
+    `reader` answers when something observes values; without it values are unknown and observing is NKI017. `guessed`
+    says that something went another way for want of values, as text of a tensor does: a run may record another program.
     `pinned` is the site of the current expression where the evaluator sets it, `pinned_iteration` the iteration of
     Python's loops; otherwise both come from the stack. `loops` are the device loops whose bodies are being recorded.
     `on_new_place` is called with the user's frame where a call stands at a place that led to no other one before.
@@ -87,6 +88,7 @@ class Builder:
         self.program = program
         self.arch = program.arch
         self.reader: Read | None = None
+        self.guessed = False
         self.pinned = self.pinned_iteration = -1
         self.iterations = IterationTracker(program.iterations, self.site_of)
         self.loops: list[OpenLoop] = []
@@ -397,6 +399,7 @@ class Builder:
 
     @property
     def has_values(self) -> bool:
+        self.guessed |= self.reader is None
         return self.reader is not None and not self._is_synchronized()
 
     def _is_synchronized(self) -> bool:

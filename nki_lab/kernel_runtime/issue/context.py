@@ -6,8 +6,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from nki_lab.diagnostic import coded_error
+from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.issue.builder import Builder
+from nki_lab.kernel_runtime.issue.source_location import placed, site_at, user_frame
 
 
 class _Local(threading.local):
@@ -21,13 +22,23 @@ def current(what: str = "this function") -> Builder:
     """Return the builder of the kernel being specialised; NKI005 outside a kernel."""
     builder = local.builder
     if builder is None:
-        raise coded_error(
-            "NKI005",
-            f"{what} is called outside a kernel",
-            limit="nki.isa and nki.language functions record instructions of the kernel that calls them",
-            help="decorate the calling function with @nki.jit and call it with arrays",
-        )
+        raise outside_kernel(what)
     return builder
+
+
+def outside_kernel(what: str) -> NkiError:
+    """Return the error of a call that needs a kernel around it, at the user's line."""
+    frame = user_frame(2)
+    function = "" if frame is None else frame.f_code.co_name
+    item = diagnose(
+        "NKI005",
+        f"{what} is called outside a kernel",
+        limit="nki.isa and nki.language functions record instructions of the kernel that calls them",
+        help=f"decorate {function} with @nki.jit, or call it from a kernel"
+        if function.isidentifier()
+        else "move it into a function decorated with @nki.jit, and call that with arrays",
+    )
+    return error_of(item if frame is None else placed(item, site_at(frame.f_code, frame.f_lasti)))
 
 
 @contextmanager

@@ -37,8 +37,8 @@ REMOVED: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "nki": {
         "baremetal": _FRAMEWORK,
-        "benchmark": _FRAMEWORK,
-        "profile": _FRAMEWORK,
+        "benchmark": "call the kernel, and time it with nki_lab.profile(kernel, ...).summary.makespan_ns",
+        "profile": "call the kernel, and write run.save or run.to_explorer of run = nki_lab.profile(kernel, ...)",
         "simulate_kernel": "write nki.simulate(kernel)(...) in place of nki.simulate_kernel(kernel, ...)",
         "trace": "functions that a kernel calls need no decorator",
         "cpu_simulate": "write nki.simulate(kernel)(...)",

@@ -77,7 +77,9 @@ def _assigned(program: Program, site: int) -> str:
     return "" if found is None or module is None else module.assigned.get(_extent(found), "")
 
 
-_ours: dict[int, tuple[bool, CodeType]] = {}  # by id, since hashing code takes longer than all the rest; kept alive
+_ours: dict[
+    int, tuple[bool, bool, CodeType]
+] = {}  # by id, since hashing code takes longer than all the rest; kept alive
 
 
 def is_ours(frame: FrameType) -> bool:
@@ -86,12 +88,14 @@ def is_ours(frame: FrameType) -> bool:
     return (_judged(frame) if known is None else known)[0]
 
 
-def _judged(frame: FrameType) -> tuple[bool, CodeType]:
+def _judged(frame: FrameType) -> tuple[bool, bool, CodeType]:
+    """Return whether a frame is nki_lab's, and whether it is no user's: frameworks stand between users and us."""
     code = frame.f_code
     name = frame.f_globals.get("__name__", "")
     # contextlib: what stands between a function of ours and its caller where a context decorates it.
     ours = isinstance(name, str) and (name in ("nki_lab", "contextlib") or name.startswith("nki_lab."))
-    found = _ours[id(code)] = (ours, code)
+    between = isinstance(name, str) and name.partition(".")[0] in ("jax", "torch")
+    found = _ours[id(code)] = (ours, ours or between, code)
     return found
 
 
@@ -105,7 +109,7 @@ def outside(frame: FrameType | None) -> FrameType | None:
     ours = _ours
     while frame is not None:
         known = ours.get(id(frame.f_code)) or _judged(frame)
-        if not known[0]:
+        if not known[1]:
             return frame
         frame = frame.f_back
     return None

@@ -156,6 +156,7 @@ def _tensor(value: object, function: str, operand: str, wanted: str = "a tensor"
     if isinstance(value, NkiTensor):
         require_valid(value)
         return value
+    current(function)  # without a kernel that is what is wrong, whatever the value
     many = hasattr(value, "shape") and not isinstance(value, np.generic)
     shown = "an array" if many else f"{repr(value)[:60]} ({type(value).__name__})"
     raise coded_error(

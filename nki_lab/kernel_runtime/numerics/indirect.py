@@ -77,6 +77,7 @@ class Stray(NamedTuple):
             operand=next((name for name, kind in self.use.types.items() if kind is self.view.type), ""),
             limit=f"{indirect.lowest} <= index <= {indirect.highest}",
             help="clamp the index on the chip, or pass oob_mode=nisa.oob_mode.skip to drop such rows",
+            measured=(self.value * indirect.stride, indirect.extent * indirect.stride),
         )
 
 

@@ -14,6 +14,9 @@ from nki_lab.query.fixes.shape_annotations import shape_annotations
 _NEAR: Final = re.compile(r"did you mean (.+)\?")
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _IDENTITY: Final = re.compile(r"\bis(\s+not)?\b")
+_BOUND: Final = re.compile(r"^\s*range\s*=[^=]|\b(?:def|class|as|import)\s+range\b", re.MULTILINE)
+_RANGE: Final = re.compile(r"[\w.]+\(([^()=]|\([^()=]*\))*\)")
+"""A call on one line whose arguments are positional."""
 _CLOSE: Final = 0.5
 _ANNOTATE: Final = "Annotate the tensors of the kernels with shapes (edit the numbers)"
 
@@ -46,6 +49,8 @@ def quick_fixes(found: Diagnostic, lines: Sequence[str]) -> tuple[QuickFix, ...]
         return ()
     if found.code == "NKI110":
         return _compared(span, lines)
+    if found.code == "NKI127":
+        return _ranges(found, span, lines)
     if found.code == "NKI114":
         return _tuple(span, lines)
     if found.code == "NKI121":
@@ -79,6 +84,19 @@ def _compared(span: Span, lines: Sequence[str]) -> tuple[QuickFix, ...]:
         return ()
     sign = "!=" if places[0][1] else "=="
     return (QuickFix(f"Compare with {sign}", _span_of(places[0], span), sign, True),)
+
+
+def _ranges(found: Diagnostic, first: Span, lines: Sequence[str]) -> tuple[QuickFix, ...]:
+    """Return the edit that writes `range` at all places of a finding where that is the same loop."""
+    places = [
+        place
+        for place in (first, *found.places)
+        if place.line <= len(lines) and _RANGE.match(lines[place.line - 1], place.column - 1)
+    ]
+    if not places or _BOUND.search("\n".join(lines)):
+        return ()
+    title = "Write range" if len(places) == 1 else f"Write range at all {len(places)} places"
+    return (QuickFix(title, places[0], "range", True, tuple((place, "range") for place in places[1:])),)
 
 
 def _span_of(found: re.Match[str], around: Span) -> Span:

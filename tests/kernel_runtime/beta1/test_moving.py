@@ -8,6 +8,7 @@ import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 import numpy as np
 import pytest
+from neuronxcc import nki
 
 from nki_lab.diagnostic import NkiError
 
@@ -67,3 +68,22 @@ def test_one_number_moves_one_dimension_and_never_partitions(execute: Any, free:
 
     with pytest.raises(NkiError, match="NKI309" if free else "NKI312"):
         execute(kernel, WIDE, np.array([[1, 2]], np.int32))
+
+
+def test_a_number_between_walked_indices_moves_its_dimension() -> None:
+    @nki.jit(mode="simulation")
+    def kernel(source, offsets):
+        out = nl.ndarray([128, 8, 4], dtype=source.dtype, buffer=nl.shared_hbm)
+        table, where = nl.load(source), nl.load(offsets)
+        picked = nl.ndarray([128, 8, 4], dtype=source.dtype, buffer=nl.sbuf)
+        ix, _, iz = nl.mgrid[0:128, 0:1, 0:4]
+        for k in nl.affine_range(8):
+            picked[ix, k, iz] = nisa.tensor_copy_dynamic_src(table[ix, where[0, k], iz])
+        nl.store(out, value=picked)
+        return out
+
+    source = np.random.default_rng(0).normal(size=(128, 64, 4)).astype(np.float32)
+    offsets = np.array([[4, 63, 0, 5, 5, 9, 30, 31]], np.int32)
+    np.testing.assert_array_equal(kernel(source, offsets), source[:, offsets[0]])
+    with pytest.raises(IndexError):
+        kernel(source, offsets + 1)

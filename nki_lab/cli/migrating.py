@@ -1,0 +1,146 @@
+"""One file of `nki-lab migrate`: rewritten, mended, checked, and compared on demand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose, error_of
+from nki_lab.isa.arch import arch_of
+from nki_lab.kernel_runtime.garbage import gc_relaxed
+from nki_lab.kernel_runtime.interpreter import Signature
+from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET
+from nki_lab.migrate import migrated
+from nki_lab.migrate.migration import STEPS
+from nki_lab.query import EvaluationRequest
+from nki_lab.query.checking import examine
+from nki_lab.query.evaluation_cache import EvaluationCache
+from nki_lab.query.fixes.source_fixes import FIXABLE, fixed, new_error
+from nki_lab.query.kernels import signatures
+from nki_lab.rules import check_syntax
+from nki_lab.source import syntax_facts
+from nki_lab.source.module import decoded
+
+if TYPE_CHECKING:
+    from nki_lab.cli.verifying import Verdict
+
+_ROUNDS: Final = 4
+"""Most rounds in which removed and deprecated spellings of later releases are mended."""
+_LEFT: Final = ("NKI304", "NKI603")
+"""Findings about index expressions and names that Beta 1 had."""
+_SPELLINGS: Final = 40
+"""The row of the spellings that change between releases of the current dialect."""
+
+
+@dataclass(slots=True)
+class Report:
+    """The migration of one file: its bytes before and after, what was rewritten, found and compared."""
+
+    file: str
+    before: bytes = b""
+    after: bytes = b""
+    applied: Counter[int] = field(default_factory=Counter)
+    findings: list[Diagnostic] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
+    kernels: Sequence[str] = ()
+    verdicts: list[Verdict] = field(default_factory=list)
+    is_written: bool = False
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether the migration changes the file."""
+        return self.before != self.after
+
+
+def migrated_file(
+    report: Report, settings: Any, target: str | None, given: Mapping[str, object], *, release: str, verify: bool
+) -> None:
+    """Fill in the report of a file whose bytes it has. Raises NKI018 for one that is no text."""
+    try:
+        text, encoding = decoded(report.before)
+    except (SyntaxError, UnicodeError, LookupError) as error:
+        raise error_of(_undecoded(report.file, error)) from None
+    file = Path(report.file)
+    request = EvaluationRequest(
+        arch=arch_of(target or DEFAULT_TARGET),
+        given=settings.signatures(file),
+        library=settings.library(),
+        explicit=Signature(kwargs=dict(given)) if given else None,
+    )
+    ends = "\r\n" if "\r\n" in text else "\n"
+    plain = text.replace("\r\n", "\n")
+    if release == "beta1":
+        done = migrated(plain, report.file, request)
+        report.applied, report.findings, report.kernels = done.applied, list(done.findings), done.kernels
+        after = done.text
+    else:
+        after = plain
+    before = _checked(after, report, request)
+    mended, found = (
+        _mended(after, report, request, before) if not report.findings or after != plain else (after, before)
+    )
+    if mended != plain:
+        old = _checked(plain, report, request) if release != "beta1" else []
+        known = {(item.code, item.message) for item in old}
+        report.errors = [item for item in found if item.severity == "error" and (item.code, item.message) not in known]
+    report.after = mended.replace("\n", ends).encode(encoding) if mended != plain else report.before
+    if verify:
+        _verify(report, plain, mended, request)
+
+
+def _undecoded(file: str, error: Exception) -> Diagnostic:
+    return diagnose(
+        "NKI018",
+        f"{file}: it is no text that Python reads: {error}",
+        span=Span(file, 1, 1, 1, 2),
+        help="save it as UTF-8, or declare its encoding in the first line; the file is unchanged",
+    )
+
+
+def _checked(text: str, report: Report, request: EvaluationRequest) -> list[Diagnostic]:
+    """Return the findings in a text, within the steps of a migration; a text that is no Python has one."""
+    try:
+        facts = syntax_facts(text, report.file, None, as_typed=True)
+    except NkiError as error:
+        return list(error.diagnostics)
+    asked = replace(request, judged=False, light=True, steps=STEPS)
+    with gc_relaxed():
+        return list(examine(facts, check_syntax(facts), asked, EvaluationCache()).findings)
+
+
+def _is_left(item: Diagnostic) -> bool:
+    """Return whether a finding is about what the rows of Beta 1 left: no fix knows more than they do."""
+    return item.code in _LEFT or (item.code == "NKI602" and item.operand in ("mask", "dtype"))
+
+
+def _mended(
+    text: str, report: Report, request: EvaluationRequest, found: list[Diagnostic]
+) -> tuple[str, list[Diagnostic]]:
+    """Write what later releases spell otherwise, as `nki-lab check --fix` does, where that brings no error along."""
+    for _ in range(_ROUNDS):
+        wanted = [item for item in found if item.code in FIXABLE and item.file == report.file and not _is_left(item)]
+        if not wanted:
+            break
+        try:
+            after = fixed(text.encode(), wanted)
+        except NkiError:  # without libcst the findings stay
+            break
+        if after is None:
+            break
+        later = _checked(after.source.decode(), report, request)
+        if new_error(found, later) is not None:
+            break
+        report.applied[_SPELLINGS] += after.count
+        text, found = after.source.decode(), later
+    return text, found
+
+
+def _verify(report: Report, before: str, after: str, request: EvaluationRequest) -> None:
+    from nki_lab.cli.verifying import verified
+
+    facts = syntax_facts(before, report.file, None, as_typed=True)
+    known = signatures(facts, replace(request))
+    report.verdicts = verified(Path(report.file), before, after, known, list(report.kernels), request.arch)
