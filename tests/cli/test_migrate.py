@@ -49,7 +49,7 @@ def test_verified_kernels_are_equal(file: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_kernel_without_shapes_is_not_compared_and_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["migrate", str(file), "--verify"]) == 1
-    assert "its shapes are not known: pass --arg" in capsys.readouterr().out
+    assert "its arguments are not known: pass --arg" in capsys.readouterr().out
 
 
 def test_shapes_come_from_the_project_as_for_check(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
