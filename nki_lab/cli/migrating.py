@@ -98,7 +98,7 @@ def _given(text: str, file: str, values: Mapping[str, object]) -> dict[str, tupl
         facts = syntax_facts(text, file, None, as_typed=True)
     except NkiError:
         return {}
-    found = {}
+    found: dict[str, tuple[Signature, ...]] = {}
     for node in facts.kernels:
         arguments = node.args
         names = [item.arg for item in (*arguments.posonlyargs, *arguments.args)]
