@@ -41,7 +41,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("testing", "dialects"),
         ("result",),
         ("demo", "crosschecks"),
-        ("cli", "magic", "pytest_plugin"),
+        ("cli", "magic", "pytest_plugin", "import_hint"),
         ("__init__", "__main__"),
     ),
 )
