@@ -226,6 +226,7 @@ def _inherited(context: Context, call: Bound) -> str | None:
     inputs = _tensors(context, call)
     kinds = {context.values.of(node).dtype() for node in inputs.values()}
     sets = {frozenset(tile.dtype for tile in context.values.of(node).tiles) for node in inputs.values()}
+    sets = {kinds_ for kinds_ in sets if kinds_} or sets  # a guessed tile has no dtype of its own
     if inputs and (len(inputs) == 1 or (len(kinds) == 1 and None not in kinds) or (kinds == {None} and len(sets) == 1)):
         return context.dtype_text(next(iter(inputs.values())))
     own = context.values.of(call.node).dtype()
