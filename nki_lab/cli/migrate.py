@@ -67,6 +67,9 @@ def migrate(arguments: argparse.Namespace) -> int:
         if file.suffix != ".ipynb"
     ]
     reports += [Report(item.file, findings=[item]) for item in gathered.found]
+    notebooks = sum(file.suffix == ".ipynb" for file, _ in gathered.files)
+    if notebooks:
+        print(f"notebooks are left alone: {notebooks}", file=sys.stderr)
     if arguments.format == "json":
         print(json.dumps([_as_data(item) for item in reports], indent=1))
     else:

@@ -64,14 +64,13 @@ def migrated_file(
     except (SyntaxError, UnicodeError, LookupError) as error:
         raise error_of(_undecoded(report.file, error)) from None
     file = Path(report.file)
-    request = EvaluationRequest(
-        arch=arch_of(target or DEFAULT_TARGET),
-        given=settings.signatures(file),
-        library=settings.library(),
-        explicit=Signature(kwargs=dict(given)) if given else None,
-    )
     ends = "\r\n" if "\r\n" in text else "\n"
     plain = text.replace("\r\n", "\n")
+    request = EvaluationRequest(
+        arch=arch_of(target or DEFAULT_TARGET),
+        given={**settings.signatures(file), **_given(plain, report.file, given)},
+        library=settings.library(),
+    )
     if release == "beta1":
         done = migrated(plain, report.file, request)
         report.applied, report.findings, report.kernels = done.applied, list(done.findings), done.kernels
@@ -89,6 +88,28 @@ def migrated_file(
     report.after = mended.replace("\n", ends).encode(encoding) if mended != plain else report.before
     if verify:
         _verify(report, plain, mended, request)
+
+
+def _given(text: str, file: str, values: Mapping[str, object]) -> dict[str, tuple[Signature, ...]]:
+    """Return the arguments of the command line for each kernel whose parameters without defaults they name."""
+    if not values:
+        return {}
+    try:
+        facts = syntax_facts(text, file, None, as_typed=True)
+    except NkiError:
+        return {}
+    found: dict[str, tuple[Signature, ...]] = {}
+    for node in facts.kernels:
+        arguments = node.args
+        names = [item.arg for item in (*arguments.posonlyargs, *arguments.args)]
+        needed = {*names[: len(names) - len(arguments.defaults)]}
+        needed |= {
+            item.arg for item, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if not value
+        }
+        names += [item.arg for item in arguments.kwonlyargs]
+        if needed <= values.keys():
+            found[node.name] = (Signature(kwargs={name: values[name] for name in names if name in values}),)
+    return found
 
 
 def _undecoded(file: str, error: Exception) -> Diagnostic:

@@ -15,7 +15,7 @@ import numpy as np
 from nki_lab.cli.scripts import execute, import_folder
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import Arch
-from nki_lab.kernel_runtime.interpreter import Signature
+from nki_lab.kernel_runtime.interpreter import UNKNOWN, Signature
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.options import Options
 
@@ -73,14 +73,19 @@ def _first(error: BaseException) -> str:
 
 def _compared(name: str, scopes: Sequence[Mapping[str, Any]], found: Sequence[Signature], arch: Arch) -> Verdict:
     """Compare a kernel with each signature that is known of it."""
-    known = [item for item in found if not item.assumed]
+    known = [item for item in found if not item.assumed and not _has_unknown(item)]
     if not known:
-        return Verdict(name, "not run", "its shapes are not known: pass --arg NAME=dtype[sizes]")
+        return Verdict(name, "not run", "its arguments are not known: pass --arg NAME=dtype[sizes]")
     verdicts = [_with_arguments(name, scopes, item, arch) for item in known]
     worst = [item for item in verdicts if item.outcome == "different"] or [
         item for item in verdicts if item.outcome == "not run"
     ]
     return worst[0] if worst else verdicts[0]
+
+
+def _has_unknown(signature: Signature) -> bool:
+    """Return whether an argument of a call is not known."""
+    return any(item is UNKNOWN for item in (*signature.args, *signature.kwargs.values()))
 
 
 def _with_arguments(name: str, scopes: Sequence[Mapping[str, Any]], signature: Signature, arch: Arch) -> Verdict:

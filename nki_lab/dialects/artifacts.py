@@ -1,15 +1,16 @@
 """The files that a device run of Beta 1 writes: in place of NEFF and NTFF, a recording and the tables of a profile.
 
-A NEFF is machine code and an NTFF the counters of a chip: a simulation has neither. `save_neff_name="file.neff"` writes
-the recording of the run into the folder `file.nkirec`, `save_trace_name="profile.ntff"` the tables of a Neuron Explorer
-profile into `profile.explorer`; `nki_lab.open` reads both. Each appears whole or not at all.
+A NEFF is machine code and an NTFF the counters of a chip: a simulation has neither. Under the name that an option
+gives, so that scripts find what they ask for, stands a folder: in place of `save_neff_name="file.neff"` the recording
+of the run, in place of `save_trace_name="profile.ntff"` the tables of a Neuron Explorer profile; `nki_lab.open` reads
+both. Each appears whole or not at all.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +19,6 @@ from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.extras import extra
 from nki_lab.session import Execution
 
-RECORDING: Final = ".nkirec"
-PROFILE: Final = ".explorer"
 REPORTS: Final = "json_reports"
 """The folder in a working directory with the summary of a profile, as `nki.profile` names it."""
 PREDICTED: Final = "a prediction, not a measurement"
@@ -30,7 +29,8 @@ class Artifacts:
     """The places that the options of a decorator name; None for what is not asked for.
 
     `folder` is where relative names begin (None: the working directory of the process). Without `overwrite` nothing
-    that exists is replaced. `listing` is the empty folder for the program's text.
+    that exists is replaced. `listing` is the empty folder for the program's text. A profile and a report are written
+    for each of the numbered `executions`, which all take the same time.
     """
 
     recording: str | None = None
@@ -39,23 +39,27 @@ class Artifacts:
     listing: str | None = None
     folder: Path | None = None
     overwrite: bool = True
+    executions: Sequence[int] = (1,)
 
     @property
     def wanted(self) -> bool:
         """Whether anything is written."""
         return any(name is not None for name in (self.recording, self.profile, self.report, self.listing))
 
-    def places(self) -> dict[str, Path]:
-        """Return the path of everything that is written, by field."""
+    def places(self) -> list[tuple[str, Path]]:
+        """Return field and path of everything that is written."""
         base = self.folder or Path()
-        suffixes = {"recording": RECORDING, "profile": PROFILE, "report": ".json"}
-        found = {}
-        for field, suffix in suffixes.items():
-            name = getattr(self, field)
-            if name is not None:
-                found[field] = base / (REPORTS if field == "report" else "") / Path(name).with_suffix(suffix)
+        found: list[tuple[str, Path]] = []
+        if self.recording is not None:
+            found.append(("recording", base / self.recording))
+        for number in self.executions:
+            if self.profile is not None:
+                found.append(("profile", base / _of_execution(Path(self.profile), number)))
+            if self.report is not None:
+                report = _of_execution(Path(self.report), number).with_suffix(".json")
+                found.append(("report", base / REPORTS / report.name))
         if self.listing is not None:
-            found["listing"] = Path(self.listing)
+            found.append(("listing", Path(self.listing)))
         return found
 
     def require(self) -> None:
@@ -66,7 +70,7 @@ class Artifacts:
         if self.recording is not None or self.profile is not None:
             with extra("save", "writing a recording or a profile needs", otherwise="name no files"):
                 import pyarrow.parquet  # noqa: F401
-        for field, place in self.places().items():
+        for field, place in self.places():
             _require_folder(place if field == "listing" else place.parent)
             if field == "listing":
                 if place.exists() and not (place.is_dir() and not any(place.iterdir())):
@@ -90,14 +94,14 @@ class Artifacts:
         if execution.timeline is None:
             raise untimed(name)
         recording = execution.timeline.record(execution.diagnostics)
-        for field, place in self.places().items():
+        for field, place in self.places():
             _make_folder(place if field == "listing" else place.parent)
             if field == "recording":
                 recording.save(place)
-                yield f"{place}: recording of {name} in place of {self.recording}; nki_lab.open reads it"
+                yield f"{place}: a folder with the recording of {name} in place of a NEFF; nki_lab.open reads it"
             elif field == "profile":
                 writing.write(recording, place)
-                yield f"{place}: Neuron Explorer tables of the predicted profile of {name} in place of {self.profile}"
+                yield f"{place}: a folder with Neuron Explorer tables of the prediction for {name} in place of an NTFF"
             elif field == "report":
                 with replacing(place) as stream:
                     stream.write(json.dumps(_report(name, execution.timeline.summary), indent=1).encode() + b"\n")
@@ -107,6 +111,11 @@ class Artifacts:
                 with replacing(listing) as stream:
                     stream.write(execution.program.text().encode() + b"\n")
                 yield f"{listing}: NKI IR of {name} in place of the artifacts of the device compiler"
+
+
+def _of_execution(name: Path, number: int) -> Path:
+    """Return the name of the profile of an execution: the first has the plain one."""
+    return name if number == 1 else name.with_stem(f"{name.stem}_exec_{number}")
 
 
 def untimed(name: str) -> NkiError:

@@ -79,9 +79,8 @@ baremetal = _decorator(
     "baremetal",
     """The kernel of a function; there is no device, it is simulated.
 
-    `save_neff_name="file.neff"` writes the recording of each call into the folder `file.nkirec`,
-    `save_trace_name="profile.ntff"` the tables of a Neuron Explorer profile into `profile.explorer`, `artifacts_dir`
-    the NKI IR of the kernel.
+    `save_neff_name="file.neff"` writes the recording of each call into a folder of that name,
+    `save_trace_name="profile.ntff"` the tables of a Neuron Explorer profile, `artifacts_dir` the NKI IR of the kernel.
     """,
 )
 benchmark = _decorator(
@@ -98,8 +97,9 @@ profile = _decorator(
     "profile",
     """The kernel of a function; a call runs it once and writes its predicted profile into `working_directory`.
 
-    `file.nkirec` is the recording, `profile.explorer` has the tables of a Neuron Explorer profile, `json_reports` a
-    summary; `save_neff_name` and `save_trace_name` give other names. What exists is replaced with `overwrite=True`.
+    The folder `file.neff` is the recording, `profile.ntff` has the tables of a Neuron Explorer profile, `json_reports`
+    a summary; `save_neff_name` and `save_trace_name` give other names. `profile_nth=10, num_execs=20` writes
+    `profile_exec_10.ntff` and `profile_exec_20.ntff`, which are alike. What exists is replaced with `overwrite=True`.
     """,
 )
 

@@ -5,7 +5,7 @@ A simulation does not vary, so that all executions of a benchmark are one predic
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -181,17 +181,23 @@ class ProfiledKernel(DeviceKernel):
             report=trace,
             folder=self._working_directory(),
             overwrite=bool(self.keywords.get("overwrite", False)),
+            executions=self._profiled_executions(),
         )
+
+    def _profiled_executions(self) -> Sequence[int]:
+        """Return the numbers of the executions with a profile: every `profile_nth`th of `num_execs`, or one."""
+        every, last = (int(self.keywords.get(name, 1)) for name in ("profile_nth", "num_execs"))
+        return range(every, max(every, last) + 1, every)
 
     def check_options(self) -> None:
         """Check the keywords of the decorator: NKI012 for a relative path.
 
-        A call without a working directory is NKI003. Which execution is profiled has no effect: all take the same time.
+        A call without a working directory is NKI003.
         """
-        if self.keywords.get("working_directory") is not None:
-            super().check_options()
         _require_count(self, "profile_nth", 1)
         _require_count(self, "num_execs", 1)
+        if self.keywords.get("working_directory") is not None:
+            super().check_options()
 
     def _working_directory(self) -> Path:
         folder = text_of(self.keywords, "working_directory", self.entry)

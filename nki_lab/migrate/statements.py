@@ -9,11 +9,11 @@ from typing import Final
 from nki_lab.isa.dtype import DType
 from nki_lab.migrate import tensors
 from nki_lab.migrate.context import Context
-from nki_lab.migrate.instructions import Bound, Result, bound, declared_sizes, result_of, spelt
+from nki_lab.migrate.instructions import Bound, bound, declared_sizes, result_of, spelt
 from nki_lab.migrate.language import LANGUAGE, language_call, method_call, operator_call, operator_name
-from nki_lab.migrate.linear import Linear
 from nki_lab.migrate.masks import Box
 from nki_lab.migrate.operators import constant_text
+from nki_lab.migrate.results import guarded, made
 from nki_lab.migrate.views import Bounds
 
 _AUGMENTED: Final = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide"}
@@ -138,65 +138,11 @@ class Statements:
             return
         name = context.names.dotted(node.func).rpartition(".")[2]
         tile = context.fresh(f"{name}_tile")
-        lines = self._made(node, call, mask, tile)
+        lines = made(context, node, call, mask, tile)
         if lines is None:
             return
         context.edits.before(statement, *lines)
         context.edits.replace(node, tile)
-
-    def _made(self, node: ast.Call, call: Bound | None, mask: ast.expr | None, tile: str) -> list[str] | None:
-        """Return the statements that make a tile and compute it; None where its shape is not known."""
-        context = self._context
-        box = context.box(mask if call is None else call.mask)
-        if box is None:
-            context.leave(15, mask or node, "the mask is no box")
-            return None
-        made = self._result(node, call)
-        if made is None:
-            context.leave(7 if call is not None else 15, node, "the shape of its result is not known here")
-            return None
-        rank = len(made.sizes)
-        place = context.views.whole(tile, made.sizes, rank, box.bounds) if box.bounds else tile
-        text = self._written(node, call, place, box.bounds)
-        if text is None:
-            context.leave(7, node, "its arguments have no known form")
-            return None
-        context.done(*([7] if call is not None else []), *([15] if box.bounds else []))
-        parts = f"{context.shape_text(made.sizes)}, dtype={made.dtype}, buffer={context.nl(made.space)}"
-        create = f"{tile} = {context.nl('ndarray')}({parts})"
-        return [create, self._guarded(text, box, mask if call is None else call.mask, "")]
-
-    def _result(self, node: ast.Call, call: Bound | None) -> Result | None:
-        context = self._context
-        if call is not None:
-            return result_of(context, call)
-        seen = context.values.of(node)
-        sizes = context.sizes(node)
-        if sizes is not None and len(sizes) == 1:
-            sizes = [*sizes, Linear(1)]
-        asked = next((item.value for item in node.keywords if item.arg == "dtype"), None)
-        kind = seen.dtype()
-        first = next((item for item in node.args if context.values.of(item).is_tensor), None)
-        dtype = context.edits.text_of(asked) if asked is not None else None if kind is None else context.dtype(kind)
-        if first is not None and asked is None and kind is not None and kind is context.values.of(first).dtype():
-            dtype = context.dtype_text(first) or dtype
-        elif first is not None and dtype is None:
-            alone = sum(context.values.of(item).is_tensor for item in node.args) == 1
-            dtype = context.dtype_text(first if alone else node)
-        space = seen.space() or "sbuf"
-        return None if sizes is None or dtype is None else Result(sizes, dtype, space)
-
-    def _written(self, node: ast.Call, call: Bound | None, place: str, bounds: Bounds) -> str | None:
-        """Return the statement that computes a call into a tile."""
-        context = self._context
-        if call is not None:
-            return spelt(context, call, place, bounds)
-        if context.names.dotted(node.func) == f"{LANGUAGE}.load":
-            source = node.args[0] if node.args else next(item.value for item in node.keywords if item.arg == "src")
-            context.done(36)
-            return f"{context.nisa('dma_copy')}(dst={place}, src={context.operand(source, bounds)})"
-        text = language_call(context, node, bounds)
-        return None if text is None else f"{place if place.endswith(']') else f'{place}[...]'} = {text}"
 
     # -- statements ----------------------------------------------------------------------------------------------------
 
@@ -207,22 +153,8 @@ class Statements:
         if lost:
             context.edits.before(statement, *lost)
         if box is not None:
-            text = self._guarded(text, box, mask, context.edits.indent(statement))
+            text = guarded(context, text, box, mask, context.edits.indent(statement))
         context.edits.replace(statement, text)
-
-    def _guarded(self, text: str, box: Box, mask: ast.expr | None, indent: str) -> str:
-        """Return a statement below the conditions of its mask: a box may be empty in some iterations."""
-        context = self._context
-        tests = list(box.conditions)
-        if box.conditions:
-            context.done(16)
-        if mask is not None and context.values.of(mask).kinds & {"empty"}:
-            tests += [
-                f"{item.text()} > 0" for bound_ in box.bounds.values() for item in bound_.high if not item.is_number
-            ]
-        if not tests:
-            return text
-        return f"if {' and '.join(dict.fromkeys(tests))}:\n{indent}{context.edits.unit}{text}"
 
     def _expression_statement(self, node: ast.Expr, value: ast.expr) -> None:
         context = self._context
@@ -294,11 +226,11 @@ class Statements:
                 return False
             reads = any(isinstance(item, ast.Name) and item.id == target.id for item in ast.walk(value))
             tile = context.fresh(f"{target.id}_new") if reads else target.id
-            made = self._made(value, call, mask, tile)
-            if made is None:
+            lines = made(context, value, call, mask, tile)
+            if lines is None:
                 return True
-            context.edits.before(node, made[0])
-            text = made[1].replace("\n", f"\n{context.edits.indent(node)}")
+            context.edits.before(node, lines[0])
+            text = lines[1].replace("\n", f"\n{context.edits.indent(node)}")
             self._write(node, text)
             if reads:
                 context.edits.after(node, f"{target.id} = {tile}")
@@ -356,7 +288,7 @@ class Statements:
                 and (other or not _allows(spaces, space) or tensors.casts(context, call, target))
             ):
                 tile = context.fresh(f"{call.instruction.name}_tile")
-                lines = self._made(value, call, mask, tile)
+                lines = made(context, value, call, mask, tile)
                 if lines is None:
                     return True
                 context.edits.before(node, *lines)

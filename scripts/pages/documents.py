@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import shutil
 import tempfile
@@ -21,7 +22,7 @@ _TOP: Final = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.
 
 _CONTENTS: Final = re.compile(r"^```\{toctree\}\n.*?^```$", re.MULTILINE | re.DOTALL)
 _OTHERS: Final = "others"
-"""The line of a table of contents that stands for all documents of the top folder that no other one names."""
+"""The line of a table of contents that stands for all documents of its folder and of the top one that none names."""
 
 
 class BlockError(Exception):
@@ -37,7 +38,7 @@ def sources() -> dict[str, Path]:
 def page(place: str, file: Path, out: Path) -> str:
     """Return the Markdown of a document; pages of runs that its blocks write go below `out`."""
     text = of_the_site(file.read_text(encoding="utf-8"), file.relative_to(ROOT).as_posix())
-    text = _CONTENTS.sub(lambda match: _with_others(match[0]), text)
+    text = _CONTENTS.sub(lambda match: _with_others(match[0], posixpath.dirname(place)), text)
     found = blocks(text)
     if not any(option in block.options for block in found for option in SHOWN):
         return text
@@ -45,18 +46,21 @@ def page(place: str, file: Path, out: Path) -> str:
         return _executed(text, found, place, Path(folder), out)
 
 
-def _with_others(contents: str) -> str:
+def _with_others(contents: str, folder: str) -> str:
     """Return a table of contents that lists the documents that no table lists."""
     lines = contents.split("\n")
-    return "\n".join(item for line in lines for item in (unlisted() if line == _OTHERS else [line]))
+    return "\n".join(item for line in lines for item in (unlisted(folder) if line == _OTHERS else [line]))
 
 
-def unlisted() -> list[str]:
-    """Return the documents of the top folder that no table of contents names."""
-    found = [match[0] for file in sources().values() for match in _CONTENTS.finditer(file.read_text(encoding="utf-8"))]
-    lines = {line for contents in found for line in contents.split("\n")}
-    top = [place.removesuffix(".md") for place in sources() if "/" not in place and place != "index.md"]
-    return [f"/{name}" for name in top if f"/{name}" not in lines]
+def unlisted(folder: str) -> list[str]:
+    """Return the documents of the top folder and of `folder` that no table of contents names, as one names them."""
+    listed = set()
+    for place, file in sources().items():
+        for contents in _CONTENTS.finditer(file.read_text(encoding="utf-8")):
+            names = (line.rpartition("<")[2].rstrip(">") for line in contents[0].split("\n"))
+            listed |= {posixpath.join("/", posixpath.dirname(place), name) for name in names}
+    names = (f"/{place.removesuffix('.md')}" for place in sources() if posixpath.dirname(place) in ("", folder))
+    return [name for name in names if name not in listed and posixpath.basename(name) != "index"]
 
 
 def _executed(text: str, found: list[Block], place: str, folder: Path, out: Path) -> str:

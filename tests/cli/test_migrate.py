@@ -47,9 +47,17 @@ def test_verified_kernels_are_equal(file: Path, capsys: pytest.CaptureFixture[st
     assert "kernel: equal on (x=float32[128,512])" in capsys.readouterr().out
 
 
+def test_arguments_go_to_the_kernels_that_have_them(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(KERNEL + KERNEL[KERNEL.index("\n\n@nki.jit") :].replace("kernel(x)", "other(x, y)"))
+    assert cli.main(["migrate", str(file), *ARGUMENT, "--verify"]) == 1
+    out = capsys.readouterr().out
+    assert "kernel: equal on (x=float32[128,512])" in out
+    assert "other: its arguments are not known" in out and "new error" not in out
+
+
 def test_a_kernel_without_shapes_is_not_compared_and_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["migrate", str(file), "--verify"]) == 1
-    assert "its shapes are not known: pass --arg" in capsys.readouterr().out
+    assert "its arguments are not known: pass --arg" in capsys.readouterr().out
 
 
 def test_shapes_come_from_the_project_as_for_check(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,22 +121,22 @@ def test_another_percentile_is_refused_with_those_that_there_are(percent: Any) -
         timed.benchmark_result.nc_latency.get_latency_percentile(percent)
 
 
-def test_a_benchmark_writes_recording_and_profile_under_the_stems(
+def test_a_benchmark_writes_recording_and_profile_under_their_names(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     timed = nki.benchmark(save_neff_name="file.neff", save_trace_name=Path("profile.ntff"))(double)
     np.testing.assert_array_equal(timed(X), X * 2)
-    assert listed(tmp_path) == ["file.nkirec", "profile.explorer"]
-    saved, profile = nki_lab.open(tmp_path / "file.nkirec"), nki_lab.open(tmp_path / "profile.explorer")
+    assert listed(tmp_path) == ["file.neff", "profile.ntff"]
+    saved, profile = nki_lab.open(tmp_path / "file.neff"), nki_lab.open(tmp_path / "profile.ntff")
     assert saved.summary.makespan_ns / 1e3 == p50(timed)
     assert len(profile.recording) == len(saved.recording)
     shown = capsys.readouterr().out
-    assert "file.nkirec: recording of double in place of file.neff" in shown
+    assert "file.neff: a folder with the recording of double in place of a NEFF" in shown
     assert (
-        "profile.explorer: Neuron Explorer tables of the predicted profile of double in place of profile.ntff" in shown
+        "profile.ntff: a folder with Neuron Explorer tables of the prediction for double in place of an NTFF" in shown
     )
     timed(X)  # a second call replaces them
-    assert listed(tmp_path) == ["file.nkirec", "profile.explorer"]
+    assert listed(tmp_path) == ["file.neff", "profile.ntff"]
 
 
 def test_baremetal_writes_what_it_is_asked_for(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_baremetal_writes_what_it_is_asked_for(tmp_path: Path) -> None:
         double, save_neff_name=str(tmp_path / "deep" / "neff_1.neff"), artifacts_dir=tmp_path / "empty"
     )
     kernel(X)
-    assert nki_lab.open(tmp_path / "deep" / "neff_1.nkirec").name == "double"
+    assert nki_lab.open(tmp_path / "deep" / "neff_1.neff").name == "double"
     assert "dma_copy" in (tmp_path / "empty" / "double.nki-ir.txt").read_text()
     with pytest.raises(NkiError, match=r"NKI021 (.|\n)*empty exists(.|\n)*artifacts_dir"):
         kernel(X)
@@ -163,9 +163,10 @@ def test_a_profile_goes_to_its_working_directory(tmp_path: Path) -> None:
     folder = tmp_path / "reports"
     profiled = nki.profile(working_directory=folder, profile_nth=10, num_execs=20)(double)
     assert profiled(nt.tensor[[128, 512], nl.float32]) is None
-    assert listed(folder) == ["file.nkirec", "json_reports", "profile.explorer"]
-    report = json.loads((folder / "json_reports" / "profile.json").read_text())["double"]
-    saved = nki_lab.open(folder / "file.nkirec")
+    assert listed(folder) == ["file.neff", "json_reports", "profile_exec_10.ntff", "profile_exec_20.ntff"]
+    assert listed(folder / "json_reports") == ["profile_exec_10.json", "profile_exec_20.json"]
+    report = json.loads((folder / "json_reports" / "profile_exec_20.json").read_text())["double"]
+    saved = nki_lab.open(folder / "file.neff")
     assert report["total_time"] == saved.summary.makespan_ns / 1e9
     assert report["note"] == "a prediction, not a measurement"
     assert report["instructions"] == len(saved.recording)
@@ -181,20 +182,20 @@ def test_a_profile_replaces_only_what_it_may(tmp_path: Path) -> None:
         return double(a)
 
     nki.profile(working_directory=str(tmp_path), **names)(counted)(X)
-    before, first = (tmp_path / "a.nkirec" / "nki_lab.json").read_bytes(), len(calls)
-    with pytest.raises(NkiError, match=r"NKI021 (.|\n)*a\.nkirec exists(.|\n)*overwrite=True"):
+    before, first = (tmp_path / "a.neff" / "nki_lab.json").read_bytes(), len(calls)
+    with pytest.raises(NkiError, match=r"NKI021 (.|\n)*a\.neff exists(.|\n)*overwrite=True"):
         nki.profile(working_directory=str(tmp_path), **names)(counted)(X)
     assert len(calls) == first  # known before the kernel runs
-    assert (tmp_path / "a.nkirec" / "nki_lab.json").read_bytes() == before
+    assert (tmp_path / "a.neff" / "nki_lab.json").read_bytes() == before
     nki.profile(working_directory=str(tmp_path), overwrite=True, **names)(counted)(X)
-    assert (tmp_path / "a.nkirec" / "nki_lab.json").read_bytes() != before
+    assert (tmp_path / "a.neff" / "nki_lab.json").read_bytes() != before
 
 
 def test_other_files_in_the_way_stay_and_the_kernel_is_not_run(tmp_path: Path) -> None:
-    (tmp_path / "profile.explorer").mkdir()
-    mine = tmp_path / "profile.explorer" / "notes.txt"
+    (tmp_path / "profile.ntff").mkdir()
+    mine = tmp_path / "profile.ntff" / "notes.txt"
     mine.write_text("mine")
-    (tmp_path / "file.nkirec").write_text("mine too")
+    (tmp_path / "file.neff").write_text("mine too")
     for name in ("save_trace_name", "save_neff_name"):
         kernel = nki.benchmark(**{name: "profile.ntff" if name == "save_trace_name" else "file.neff"})(double)
         with pytest.raises(NkiError, match="NKI021"):
@@ -202,7 +203,7 @@ def test_other_files_in_the_way_stay_and_the_kernel_is_not_run(tmp_path: Path) -
         with pytest.raises(NkiError, match="NKI023"):
             p50(kernel)
     assert mine.read_text() == "mine"
-    assert (tmp_path / "file.nkirec").read_text() == "mine too"
+    assert (tmp_path / "file.neff").read_text() == "mine too"
 
 
 @for_each(

@@ -8,7 +8,7 @@ import pytest
 
 from scripts.pages import documents
 from scripts.pages.blocks import ROOT
-from scripts.pages.documents import BlockError, page, sources, unlisted
+from scripts.pages.documents import _TOP, BlockError, page, sources, unlisted
 from scripts.pages.markdown import RUNS
 
 
@@ -99,5 +99,17 @@ def test_every_document_of_the_top_folder_is_in_a_table_of_contents() -> None:
     index = (ROOT / "docs" / "howto" / "index.md").read_text(encoding="utf-8")
     assert f"\n{documents._OTHERS}\n" in index
     text = page("howto/index.md", sources()["howto/index.md"], ROOT / "build")
-    assert all(f"\n{name}\n" in text for name in unlisted())
+    assert all(f"\n{name}\n" in text for name in unlisted("howto"))
     assert f"\n{documents._OTHERS}\n" not in text
+
+
+def test_a_new_document_joins_and_a_listed_one_does_not(document: Path, tmp_path: Path) -> None:
+    for name in ("listed", "named", "fresh", "howto/new", "howto/old", "adr/0001-x"):
+        file = tmp_path / "docs" / f"{name}.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("# T\n", encoding="utf-8")
+    for name in _TOP:
+        (tmp_path / name).write_text("# T\n```{toctree}\n/contributing\n/changelog\n```\n", encoding="utf-8")
+    contents = "```{toctree}\nold\n/listed\nA name </named>\nothers\n```\n"
+    (tmp_path / "docs" / "howto" / "index.md").write_text(contents, encoding="utf-8")
+    assert unlisted("howto") == ["/fresh", "/howto/new"]

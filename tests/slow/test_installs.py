@@ -6,6 +6,7 @@ those of requirements/frameworks.txt. Nothing here imports the checkout.
 
 from __future__ import annotations
 
+import faulthandler
 import importlib.util
 import json
 import subprocess
@@ -88,6 +89,12 @@ def project() -> dict[str, Any]:
     """The table `project` of pyproject.toml."""
     table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return table
+
+
+@pytest.fixture(autouse=True)
+def patience() -> None:
+    """Fetching packages takes as long as the network does; what is called here has limits of its own."""
+    faulthandler.cancel_dump_traceback_later()
 
 
 Install = Callable[..., Path]
@@ -178,10 +185,11 @@ def test_the_notebook_extra_runs_cells_and_brings_the_extension_and_the_server(
 ) -> None:
     python = install("notebook", end=end)
     cells = json.loads(called(python, "-c", RUNNING, folder=tmp_path, given=json.dumps(CELLS)))
-    assert not [item["error"] for item in cells if "error" in item]
-    assert "application/vnd.nki-lab.run+json" in cells[3] or any("nki" in kind for kind in cells[3]), list(cells[3])
+    assert [item["error"] for item in cells[:4] if "error" in item] == []
+    assert "application/vnd.nki-lab.run+json" in cells[3]
     assert "text/html" in cells[3]
-    assert any("NKI2" in str(value) or "NKI3" in str(value) for value in cells[4].values()), cells[4]
+    assert "NKI204" in cells[4]["text/html"]
+    assert "NKI204" in cells[4]["error"]
     listed = subprocess.run(
         [str(python), "-m", "jupyter", "labextension", "list"],
         env=clean(python),
@@ -205,10 +213,11 @@ def test_the_notebook_extra_runs_cells_and_brings_the_extension_and_the_server(
 def test_a_plain_ipykernel_shows_html(install: Install, tmp_path: Path) -> None:
     python = install(more=("ipykernel",))
     cells = json.loads(called(python, "-c", RUNNING, folder=tmp_path, given=json.dumps([*CELLS, "run.view()"])))
-    assert not [item["error"] for item in cells[:-1] if "error" in item]
+    assert [item["error"] for item in cells[:4] if "error" in item] == []
     assert "<" in cells[3]["text/html"]
     assert "image/png" in cells[2]
-    assert any("NKI2" in str(value) or "NKI3" in str(value) for value in cells[4].values()), cells[4]
+    assert "NKI204" in cells[4]["text/html"]
+    assert "NKI204" in cells[4]["error"]
     assert "nki-lab[notebook]" in str(cells[5])
 
 
