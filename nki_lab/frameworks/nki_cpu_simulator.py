@@ -25,12 +25,12 @@ class Simulated:
 
     def __getitem__(self, grid: Any) -> Simulated:
         """Return the kernel on a launch grid."""
-        return Simulated(self._entries.as_kernel(self._kernel)[grid], self._entries)
+        return Simulated(self._entries.jit(self._kernel)[grid], self._entries)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run for the generation that NKI_NC_VERSION names, else for the target of other calls."""
         with self._entries.on_target(os.environ.get(VERSION_VARIABLE) or None):
-            return self._entries.as_kernel(self._kernel)(*args, **kwargs)
+            return self._entries.jit(self._kernel)(*args, **kwargs)
 
 
 def modules(entries: Entries) -> dict[str, dict[str, Any]]:
