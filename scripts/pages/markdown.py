@@ -30,6 +30,7 @@ _PICTURE: Final = re.compile(
 _LINK: Final = re.compile(r"(?<!!)\[(?P<text>[^\]\[]*)\]\((?P<target>[^)\s]+)\)")
 _CODE: Final = re.compile(r"(?<![\w/\[#-])NKI\d{3}(?![\w\]])")
 _NAME: Final = re.compile(r"(?<!\[)`(?P<module>nisa|nl)\.(?P<name>\w+)(?P<rest>\([^`]*\))?`(?!\])")
+_INLINE: Final = re.compile(r"(?<!`)`[^`\n]+`(?!`)")
 _SPAN: Final = re.compile(r"`+[^`]+`+|\]\([^)]*\)|<[^>\n]+>")
 KERNELS: Final = "examples/kernels"
 
@@ -126,7 +127,12 @@ def _relinked(text: str, place: str) -> str:
             return f"[{match['text']}]({known}/{path})"
         return match["text"] if "`" in match["text"] else f"{match['text']} (`{path}`)"
 
-    return _LINK.sub(link, text)
+    code = [span.span() for span in _INLINE.finditer(text)]
+
+    def outside_code(match: re.Match[str]) -> str:
+        return match[0] if any(start < match.start() and match.end() < end for start, end in code) else link(match)
+
+    return _LINK.sub(outside_code, text)
 
 
 def page_of(path: str) -> str:

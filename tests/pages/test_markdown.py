@@ -45,6 +45,11 @@ def test_links_between_documents_become_those_of_the_site() -> None:
     assert of_the_site("[x](#here)", "docs/values.md") == "[x](#here)"
 
 
+def test_calls_in_code_are_no_links() -> None:
+    text = "`nki.trace(kernel)[grid](a)` and [`kernel`](timing.md)"
+    assert of_the_site(text, "docs/x.md") == "`nki.trace(kernel)[grid](a)` and [`kernel`](/timing.md)"
+
+
 def test_files_of_the_repository_lead_to_pages_made_of_them() -> None:
     assert page_of("nki_lab/codes/moving-limit.md") == "codes/NKI213.md"
     assert page_of("examples/kernels/k01_add.py") == "gallery/k01_add.md"
