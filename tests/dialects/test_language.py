@@ -12,6 +12,7 @@ import nki.language as nl
 import numpy as np
 import pytest
 
+from nki_lab.diagnostic import NkiError
 from nki_lab.isa.dtype import DTYPES
 
 PLAIN = [name for name, kind in DTYPES.items() if isinstance(kind.host, np.dtype)]
@@ -215,3 +216,9 @@ def test_outputs_in_plain_hbm_are_returned_with_a_warning() -> None:
     done = kernel.execute((ones(4, 3),), {})
     assert (done.outputs == 1).all()
     assert [(item.code, item.severity) for item in done.diagnostics] == [("NKI607", "warning")]
+
+
+def test_helpers_shared_with_the_host_find_no_launch_grid_there() -> None:
+    assert nl.program_ndim() == 0
+    with pytest.raises(NkiError, match="NKI005"):
+        nl.num_programs()

@@ -513,8 +513,8 @@ def num_programs(axes: Axis | None = 0) -> int:
 
 
 def program_ndim() -> int:
-    """Dimensions of the launch grid; 0 without one."""
-    return len(current("nl.program_ndim").grid)
+    """Dimensions of the launch grid; 0 without one, and outside of kernels, where helpers ask before they divide."""
+    return 0 if local.builder is None else len(local.builder.grid)
 
 
 def device_print(print_prefix: str, tensor: NkiTensor) -> None:
