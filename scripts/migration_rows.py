@@ -14,13 +14,14 @@ END = "<!-- end of the rows -->\n"
 
 
 def table() -> str:
-    """Return the rows as a table: number, what is replaced, by what, the section of the guide, whether it is safe."""
-    lines = ["| row | before | after | safe |", "|-|-|-|-|"]
+    """Return the rows as a table: number and section of the guide, what is replaced, by what, since when, whether it is
+    safe.
+    """
+    lines = ["| row | before | after | since | safe |", "|-|-|-|-|-|"]
     for row in ROWS:
         before, after = (text.replace("|", "\\|") for text in (row.before, row.after))
-        lines.append(
-            f"| [{row.number}]({row.link}) | {before} | {after} | {'no: it is told' if row.is_manual else 'yes'} |"
-        )
+        safe = "no: it is told" if row.is_manual else "yes"
+        lines.append(f"| [{row.number}]({row.link}) | {before} | {after} | {row.release} | {safe} |")
     return "\n".join(lines) + "\n"
 
 

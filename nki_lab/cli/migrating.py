@@ -14,7 +14,8 @@ from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.interpreter import Signature
 from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET
 from nki_lab.migrate import migrated
-from nki_lab.migrate.migration import STEPS
+from nki_lab.migrate.migration import BETA1, STEPS
+from nki_lab.migrate.rows import BY_CODE, OTHERS
 from nki_lab.query import EvaluationRequest
 from nki_lab.query.checking import examine
 from nki_lab.query.evaluation_cache import EvaluationCache
@@ -31,8 +32,6 @@ _ROUNDS: Final = 4
 """Most rounds in which removed and deprecated spellings of later releases are mended."""
 _LEFT: Final = ("NKI304", "NKI603")
 """Findings about index expressions and names that Beta 1 had."""
-_SPELLINGS: Final = 40
-"""The row of the spellings that change between releases of the current dialect."""
 
 
 @dataclass(slots=True)
@@ -71,16 +70,16 @@ def migrated_file(
         given={**settings.signatures(file), **_given(plain, report.file, given)},
         library=settings.library(),
     )
-    if release == "beta1":
-        done = migrated(plain, report.file, request)
-        report.applied, report.findings, report.kernels = done.applied, list(done.findings), done.kernels
-        after = done.text
-    else:
-        after = plain
+    since = BETA1 if release == "beta1" else release
+    done = migrated(plain, report.file, request, since)
+    report.applied, report.findings, report.kernels = done.applied, list(done.findings), done.kernels
+    after = done.text
     before = _checked(after, report, request)
     mended, found = (
-        _mended(after, report, request, before) if not report.findings or after != plain else (after, before)
+        _mended(after, report, request, before, since) if not report.findings or after != plain else (after, before)
     )
+    if since != BETA1:
+        report.findings += _left(found, report, since)
     if mended != plain:
         old = _checked(plain, report, request) if release != "beta1" else []
         known = {(item.code, item.message) for item in old}
@@ -132,17 +131,44 @@ def _checked(text: str, report: Report, request: EvaluationRequest) -> list[Diag
         return list(examine(facts, check_syntax(facts), asked, EvaluationCache()).findings)
 
 
+def _left(found: Sequence[Diagnostic], report: Report, since: str) -> list[Diagnostic]:
+    """Return the errors that a later release brought and that no rewrite mends."""
+    rows = [
+        (item, BY_CODE[item.code])
+        for item in found
+        if item.severity == "error" and item.code in BY_CODE and item.file == report.file and item.span is not None
+    ]
+    return [
+        diagnose(
+            "NKI610",
+            f"not migrated (row {row.number}): {row.before.replace('`', '')}: {item.message}",
+            span=item.span,
+            limit=f"NKI {row.release} and later refuse it; see {row.link}",
+            help=item.help or row.remedy,
+        )
+        for item, row in rows
+        if row.release > since and item.message.startswith(row.call)
+    ]
+
+
 def _is_left(item: Diagnostic) -> bool:
     """Return whether a finding is about what the rows of Beta 1 left: no fix knows more than they do."""
     return item.code in _LEFT or (item.code == "NKI602" and item.operand in ("mask", "dtype"))
 
 
 def _mended(
-    text: str, report: Report, request: EvaluationRequest, found: list[Diagnostic]
+    text: str, report: Report, request: EvaluationRequest, found: list[Diagnostic], since: str
 ) -> tuple[str, list[Diagnostic]]:
     """Write what later releases spell otherwise, as `nki-lab check --fix` does, where that brings no error along."""
     for _ in range(_ROUNDS):
-        wanted = [item for item in found if item.code in FIXABLE and item.file == report.file and not _is_left(item)]
+        wanted = [
+            item
+            for item in found
+            if item.code in FIXABLE
+            and item.file == report.file
+            and not _is_left(item)
+            and BY_CODE.get(item.code, OTHERS).release > since
+        ]
         if not wanted:
             break
         try:
@@ -154,7 +180,9 @@ def _mended(
         later = _checked(after.source.decode(), report, request)
         if new_error(found, later) is not None:
             break
-        report.applied[_SPELLINGS] += after.count
+        rows = Counter(BY_CODE.get(item.code, OTHERS).number for item in wanted)
+        rows.subtract(BY_CODE.get(item.code, OTHERS).number for item in later if item.code in FIXABLE)
+        report.applied += rows
         text, found = after.source.decode(), later
     return text, found
 

@@ -16,6 +16,15 @@ Kernel = ast.FunctionDef | ast.AsyncFunctionDef
 
 def rewrite_kernels(context: Context, kernels: Sequence[ast.AST], reached: Sequence[ast.AST]) -> None:
     """Rewrite kernels; `reached` are all functions that run on the device."""
+    rewrite_signatures(context, kernels, reached)
+    for kernel in kernels:
+        if isinstance(kernel, FUNCTIONS):
+            _outputs(context, kernel)
+            _grid(context, kernel)
+
+
+def rewrite_signatures(context: Context, kernels: Sequence[ast.AST], reached: Sequence[ast.AST]) -> None:
+    """Rewrite what the current dialect refuses since 0.3: `is`, lists and `*` in signatures, results in `nl.hbm`."""
     for node in reached:
         for item in ast.walk(node):
             if isinstance(item, ast.Compare):
@@ -24,8 +33,6 @@ def rewrite_kernels(context: Context, kernels: Sequence[ast.AST], reached: Seque
         if isinstance(kernel, FUNCTIONS):
             _parameters(context, kernel)
             _memory(context, kernel)
-            _outputs(context, kernel)
-            _grid(context, kernel)
 
 
 # -- signatures --------------------------------------------------------------------------------------------------------

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.migrate.context import Context
-from nki_lab.migrate.kernels import rewrite_kernels
+from nki_lab.migrate.kernels import rewrite_kernels, rewrite_signatures
 from nki_lab.migrate.leftovers import without_dead_indices
 from nki_lab.migrate.modules import rewrite_calls, rewrite_imports, rewrite_module
 from nki_lab.migrate.names import Names
+from nki_lab.migrate.releases import rewrite_releases
 from nki_lab.migrate.rows import BY_NUMBER
 from nki_lab.migrate.source_edits import SourceEdits
 from nki_lab.migrate.statements import Statements
@@ -44,8 +45,14 @@ class Migrated:
         return self.text != self.before
 
 
-def migrated(text: str, file: str, request: EvaluationRequest) -> Migrated:
+BETA1 = "0.1"
+"""The release of Beta 1."""
+
+
+def migrated(text: str, file: str, request: EvaluationRequest, since: str = BETA1) -> Migrated:
     """Return a text in the current dialect, as far as that is safe; of one that is no Python nothing is changed.
+
+    `since` is the release that it was written for: what earlier ones changed is left alone.
 
     Nothing of it is executed or imported. Kernels are evaluated with the signatures of `request`, of the text and of
     the project, as `nki-lab check` does.
@@ -56,11 +63,12 @@ def migrated(text: str, file: str, request: EvaluationRequest) -> Migrated:
         return Migrated(text, text, findings=tuple(error.diagnostics))
     if facts.parsed.faults:
         return Migrated(text, text, findings=facts.parsed.faults)
-    if not Names(SourceEdits(facts.parsed.text, facts.tree)).is_beta1:
+    is_beta1 = Names(SourceEdits(facts.parsed.text, facts.tree)).is_beta1
+    if is_beta1 and since != BETA1:
         return Migrated(text, text, kernels=_kernels(facts))
     with gc_relaxed():
         values = values_of(facts, replace(request, judged=False, light=True, steps=min(request.steps, STEPS)))
-        return _rewritten(text, facts, values)
+        return _rewritten(text, facts, values) if is_beta1 else _later(text, facts, values, since)
 
 
 def line_edits(before: str, after: str, file: str) -> list[tuple[Span, str]]:
@@ -90,6 +98,24 @@ def _rewritten(text: str, facts: SyntaxFacts, values: Values) -> Migrated:
     rewrite_imports(context, used)
     after = without_dead_indices(context.edits.text_of(facts.tree))
     if after is None:
+        return _unreadable(text, facts)
+    findings = tuple(_finding(facts, context, item.row, item.node, item.reason) for item in context.left)
+    return Migrated(text, after, context.applied, _sorted(findings), _kernels(facts))
+
+
+def _later(text: str, facts: SyntaxFacts, values: Values, since: str) -> Migrated:
+    """Return a text of the current dialect as releases after `since` have it."""
+    context = Context.of(facts.parsed.text, facts.tree, values)
+    if BY_NUMBER[28].release > since:
+        rewrite_signatures(context, facts.kernels, [item.node for item in facts.functions])
+    rewrite_releases(context, since)
+    if context.edits.is_edited(facts.tree):
+        used = _used(context.edits.text_of(facts.tree))
+        if used is None:
+            return _unreadable(text, facts)
+        rewrite_imports(context, used)
+    after = context.edits.text_of(facts.tree) if context.edits.is_edited(facts.tree) else text
+    if _used(after) is None:
         return _unreadable(text, facts)
     findings = tuple(_finding(facts, context, item.row, item.node, item.reason) for item in context.left)
     return Migrated(text, after, context.applied, _sorted(findings), _kernels(facts))

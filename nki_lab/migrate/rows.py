@@ -12,7 +12,9 @@ GUIDE: Final = "https://awsdocs-neuron.readthedocs-hosted.com/en/latest/nki/migr
 class Row:
     """A kind of rewrite: its number, what is replaced, what stands there afterwards, and whether it is safe.
 
-    `release` is the first one that needs it; `remedy` is the suggestion where it cannot be done.
+    `release` is the first one that needs it; `remedy` is the suggestion where it cannot be done. `codes` are the
+    findings of the checker that the row mends, or that are left to the author where it cannot: those about `call`,
+    about any where it is empty.
     """
 
     number: int
@@ -22,6 +24,8 @@ class Row:
     release: str = "0.2"
     anchor: str = "nki-migration-guide"
     is_manual: bool = False
+    codes: tuple[str, ...] = ()
+    call: str = ""
 
     @property
     def link(self) -> str:
@@ -31,10 +35,12 @@ class Row:
 
 _BLOCKS: Final = "nki-block-dimension-migration-guide"
 _THREE: Final = "nki-0-3-0-update-guide"
+_FOUR, _FIVE, _SIX = (f"nki-migrate-0-{first}-to-0-{first + 1}" for first in (3, 4, 5))
 
 ROWS: Final[tuple[Row, ...]] = (
     Row(1, "`import neuronxcc.nki…`, `from neuronxcc…`", "the same names of `nki`", "import it from nki by hand"),
-    Row(2, "`@nki.jit(mode=…, platform_target=…)`", "`@nki.jit`; the target comes from the environment"),
+    Row(2, "`@nki.jit(mode=…, platform_target=…)`", "`@nki.jit`; the target comes from the environment",
+        release="0.3", anchor=_THREE, codes=("NKI604",)),
     Row(3, "`@nki.jit(mode='trace')`, `@nki.trace`", "no decorator: helpers are inlined"),
     Row(4, "`nki.simulate_kernel(k, a)`", "`nki.simulate(k)(a)`"),
     Row(5, "`nki.baremetal`", "`nki.jit`: a call runs the kernel"),
@@ -75,9 +81,9 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(25, "`ncc.psum.mod_alloc(…)`", "`address=(0, bank * 2048)` of each tile",
         "give each tile of the list address=(0, (base_bank + i % tiles) * 2048)"),
     Row(26, "`np.add`, `nl.max` as `op=`", "`nl.add`, `nl.maximum`"),
-    Row(27, "`x is None`", "`x == None`", release="0.3", anchor=_THREE),
+    Row(27, "`x is None`", "`x == None`", release="0.3", anchor=_THREE, codes=("NKI110",)),
     Row(28, "lists as arguments and defaults, a bare `*`", "tuples, no `*`", "pass a tuple", release="0.3",
-        anchor=_THREE),
+        anchor=_THREE, codes=("NKI109", "NKI114")),
     Row(29, "an output parameter that `nl.store` writes", "a result in `nl.shared_hbm`, returned",
         "allocate the result with nl.ndarray(…, buffer=nl.shared_hbm), and return it"),
     Row(30, "a returned tensor in `nl.hbm`", "`nl.shared_hbm`", "allocate it in nl.shared_hbm", release="0.3",
@@ -89,12 +95,51 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(35, "`kernel[4, 2](a)`", "loops in the kernel; brackets hold the number of cores only",
         "loop over the programs in the kernel; only the number of cores stands in brackets"),
     Row(36, "`nl.load`, `nl.store`", "stay; a value in PSUM is copied first"),
-    Row(37, "`nl.affine_range` and its kin", "`range`"),
+    Row(37, "`nl.affine_range` and its kin", "`range`", release="0.6", codes=("NKI127",)),
     Row(38, "`nl.load(nl.shared_identity_matrix(n))`", "`nl.shared_identity_matrix(n)`, which is in SBUF"),
     Row(39, "`t.broadcast_to(shape)`, `nl.static_cast`, `nl.expand_dims`", "`nl.broadcast_to(t, shape)`, `nl.copy`"),
-    Row(40, "deprecated and removed spellings of 0.2 to 0.5", "what `nki-lab check --fix` writes", release="0.3",
+    Row(40, "other deprecated and removed spellings of 0.2 to 0.5", "what `nki-lab check --fix` writes", release="0.3",
         anchor=_THREE),
+    Row(41, "`nisa.dma_copy(hbm, psum_tile)`", "`nisa.dma_copy(hbm, nl.copy(psum_tile))`",
+        "copy the tile to SBUF with nisa.tensor_copy first", release="0.3", anchor=_THREE),
+    Row(42, "`nisa.dma_compute(dst, srcs, scales, op)`", "`nisa.dma_compute(dst, srcs, scales=scales, reduce_op=op)`",
+        release="0.3", anchor=_THREE),
+    Row(43, "`nisa.memset(integers, 2.0)`", "`nisa.memset(integers, 2)`", "pass an integer; packed types take 0 only",
+        release="0.3", anchor=_THREE, codes=("NKI224",)),
+    Row(44, "`nisa.tensor_reduce(…, axis=1)` for the last of more dimensions", "the number of the last dimension",
+        "write the numbers of the last dimensions", release="0.3", anchor=_THREE, codes=("NKI217",)),
+    Row(45, "`nisa.sendrecv(…, use_gpsimd_dma=True)`", "`dma_engine=nisa.dma_engine.gpsimd_dma`", release="0.3",
+        anchor=_THREE),
+    Row(46, "`nisa.affine_select(dst, pattern, offset, …)`", "`offset=offset`", release="0.3", anchor=_THREE),
+    Row(47, "`nisa.register_move(dst, imm=42)`", "`nisa.register_move(dst, src=nisa.register_alloc(42))`",
+        release="0.3", anchor=_THREE),
+    Row(48, "`num_channels=2` of implicit permutations", "`channel_ids=[0, 1]`; none where a rank is asked for",
+        release="0.3", anchor=_THREE),
+    Row(49, "`dge_mode=2` and other numbers for members", "`nisa.dge_mode.hwdge`", "write the member", release="0.3",
+        anchor=_THREE, codes=("NKI606",)),
+    Row(50, "`buffer='sbuf'`", "`buffer=nl.sbuf`", "write the memory", release="0.3", anchor=_THREE, codes=("NKI311",)),
+    Row(51, "`nisa.dma_copy(…, dge_mode=nisa.dge_mode.hwdge)` between dtypes", "–",
+        "reinterpret with .view(dtype), or choose nisa.dge_mode.swdge for a cast", release="0.3", anchor=_THREE,
+        is_manual=True, codes=("NKI222",), call="dma_copy"),
+    Row(52, "`nl.tile_size.total_available_sbuf_size`", "`nl.tile_size.sbuf_fmax_bytes`", release="0.4", anchor=_FOUR,
+        codes=("NKI601",)),
+    Row(53, "`nisa.dma_transpose` into fewer dimensions", "–",
+        "give the destination the rank of the source: (128, 1, 1, 4096) for four dimensions", release="0.4",
+        anchor=_FOUR, is_manual=True, codes=("NKI225",), call="dma_transpose"),
+    Row(54, "`nl.rsqrt(psum_tile)`", "`nl.ndarray(…)` and `nisa.activation(dst, op=nl.rsqrt, data=psum_tile)`",
+        "use nisa.activation with nl.rsqrt", release="0.5", anchor=_FIVE),
+    Row(55, "`t.reshape` to another number of elements", "–", "correct the sizes", release="0.5", anchor=_FIVE,
+        is_manual=True, codes=("NKI305",)),
+    Row(56, "`for i in nl.dynamic_range(n):`", "`def body(i):` and `nl.fori_loop(0, n, body)`",
+        "write the body as a function, with what outlives an iteration in tiles", release="0.6", anchor=_SIX),
+    Row(57, "`while register:`", "`def body(register):` and `nl.while_loop(register, body)`",
+        "write the body as a function that returns the register", release="0.6", anchor=_SIX),
 )  # fmt: skip
-"""All rows, 1 to 38 from Beta 1 (NKI 0.1)."""
+"""All rows, 1 to 39 from Beta 1 (NKI 0.1), the others between releases of the current dialect."""
 
 BY_NUMBER: Final = {row.number: row for row in ROWS}
+
+BY_CODE: Final = {code: row for row in ROWS for code in row.codes}
+"""The rows by the findings of the checker."""
+OTHERS: Final = BY_NUMBER[40]
+"""The row of the fixes that no other row has."""
