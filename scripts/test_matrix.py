@@ -3,7 +3,7 @@
 
     scripts/test_matrix.py FOLDER             every supported Python that is found; what is not found is named
     scripts/test_matrix.py FOLDER --newest    the newest one only, with the highest NumPy
-    scripts/test_matrix.py FOLDER --python 3.12 --numpy lowest
+    scripts/test_matrix.py FOLDER --python 3.12 --numpy lowest -- -x     further arguments of pytest
 
 FOLDER gets the wheel, a copy of the tests and an environment for each combination, kept for a week. The exact set of
 requirements/dev.txt holds what `make test` itself uses; here pip chooses. `highest` are the newest packages, `lowest`
@@ -77,8 +77,8 @@ def main() -> int:
     parser.add_argument("--newest", action="store_true", help="the newest Python only, with the highest NumPy")
     parser.add_argument("--python", action="append", help="a version, such as 3.12; all that are supported by default")
     parser.add_argument("--numpy", choices=ENDS, action="append", help="both by default")
-    parser.add_argument("pytest", nargs="*", help="further arguments of pytest, after --")
-    chosen = parser.parse_args()
+    own, further = split(sys.argv[1:])
+    chosen = parser.parse_args(own)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     found, supported = pythons(), supported_versions(project)
     wanted = [name for name in supported if chosen.python is None or name in chosen.python]
@@ -95,8 +95,14 @@ def main() -> int:
     with locked(folder):  # a second run waits
         wheel = build(folder)
         pairs = [(found[name], end) for name in wanted if name in found for end in ends]
-        passed = [run(python, end, folder, wheel, project, chosen.pytest) for python, end in pairs]
+        passed = [run(python, end, folder, wheel, project, further) for python, end in pairs]
     return int(not all(passed))
+
+
+def split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Split a command line at the first `--`, around which argparse mixes options and positional arguments up."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:end], arguments[end + 1 :]
 
 
 def supported_versions(project: dict[str, Any]) -> list[str]:

@@ -88,6 +88,21 @@ def test_without_pyarrow_every_door_but_saving_and_opening_works(tmp_path: Path)
     assert not (tmp_path / "again.nkirec").exists()
 
 
+@pytest.mark.parametrize("package", ["pygls", "lsprotocol"])
+def test_without_its_packages_the_language_server_says_so(package: str, tmp_path: Path) -> None:
+    script = """
+        import sys
+
+        from nki_lab.cli import main
+
+        sys.stderr = sys.stdout
+        assert main(["lsp"]) != 0
+        """
+    said = python_without({package}, script, tmp_path)
+    assert f"NKI022 the language server needs the package {package}, which is not installed" in said
+    assert "pip install 'nki-lab[lsp]'" in said
+
+
 def test_a_missing_package_names_its_extra() -> None:
     with (
         pytest.raises(

@@ -10,11 +10,12 @@ from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType
 from typing import Any
 
-from nki_lab.diagnostic import coded_error, error_class
+from nki_lab.diagnostic import error_class
 from nki_lab.dialects import beta1, current
 from nki_lab.dialects.environment import chosen
 from nki_lab.dialects.kernel import Kernel
 from nki_lab.dialects.modules import Description, DialectModule, is_ours, make_modules
+from nki_lab.extras import extra
 from nki_lab.frameworks.entries import Entries
 from nki_lab.frameworks.shims import SHIMS, missing
 
@@ -77,13 +78,9 @@ class ShimFinder:
         """Return the shim's module; NKI022 where the library that it needs is not installed."""
         root = spec.name.partition(".")[0]
         shim = SHIMS[root]
-        if importlib.util.find_spec(shim.library) is None:
-            raise coded_error(
-                "NKI022",
-                f"{root} needs {shim.library}, which is not installed",
-                operand=root,
-                help=f"pip install 'nki-lab[{shim.extra}]'",
-            )
+        with extra(shim.extra, f"{root} needs", operand=root):
+            if importlib.util.find_spec(shim.library) is None:  # found is enough: imports of torch take seconds
+                raise ModuleNotFoundError(name=shim.library)
         return self._made[spec.name]
 
     def exec_module(self, module: ModuleType) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import logging
 import sys
 from collections.abc import Sequence
 
-from nki_lab.diagnostic import coded_error
+from nki_lab.extras import extra
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,16 +26,13 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Serve one editor; gives the exit status: 0 where it left in order."""
-    for package in ("pygls", "lsprotocol"):
-        if importlib.util.find_spec(package) is None:
-            raise coded_error("NKI022", f"the language server needs {package}", help="pip install 'nki-lab[lsp]'")
+    """Serve one editor; gives the exit status: 0 where it left in order. NKI022 if the extra `lsp` is missing."""
+    with extra("lsp", "the language server needs"):
+        from nki_lab.lsp.transport import serve_stdio, serve_tcp
     level = logging.DEBUG if arguments.verbose else logging.WARNING
     logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s %(name)s: %(message)s")
     if not arguments.verbose:
         logging.getLogger("pygls").setLevel(logging.CRITICAL)
-    from nki_lab.lsp.transport import serve_stdio, serve_tcp
-
     return serve_tcp(*arguments.tcp) if arguments.tcp else serve_stdio()
 
 

@@ -93,10 +93,11 @@ class _Text(str):
 
 def spelled(default: object) -> object:
     """Return a default value so that it prints as NKI spells it."""
-    if isinstance(default, Enum):
+    known = namespaces.language_names()
+    if isinstance(default, Enum) and known.get(default.name) is not default:
         return _Text(show_value(default))
     name = getattr(default, "name", None) or getattr(default, "__name__", None)
-    return _Text(f"nl.{name}") if isinstance(name, str) and name in namespaces.language_names() else default
+    return _Text(f"nl.{name}") if isinstance(name, str) and name in known else default
 
 
 def _dtype(kind: DType) -> str:

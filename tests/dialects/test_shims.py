@@ -87,7 +87,7 @@ except ImportError as error:
     print(error)
 """
     said = ran(tmp_path, code, libraries=False)
-    assert "NKI022 torch_xla needs torch, which is not installed" in said
+    assert "NKI022 torch_xla needs the package torch, which is not installed" in said
     assert "pip install 'nki-lab[torch]'" in said
 
 

@@ -104,6 +104,14 @@ def assign(builder: DeferringBuilder, target: NkiTensor, value: Any) -> None:
         if deferred is not None and deferred.box is not None and target._shape == value._shape:
             builder.sync()
             target, value = restricted(target, deferred.box), restricted(value, deferred.box)
+        if value._buffer.on_chip and value._indirect is not None:
+            raise refuse(
+                "NKI309",
+                "a view with a run-time index is assigned",
+                value,
+                limit="assignments copy views with static addresses",
+                help="write target[...] = nisa.tensor_copy_dynamic_src(source[...])",
+            )
         copy_into(checked(target), checked(value))
         return
     if isinstance(value, (Number, np.generic)):

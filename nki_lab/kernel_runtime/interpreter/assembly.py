@@ -12,6 +12,7 @@ from nki_lab.kernel_runtime.interpreter.limits import Budget, FunctionExit, Over
 from nki_lab.kernel_runtime.interpreter.module_finder import NOTEBOOK, ModuleFinder
 from nki_lab.kernel_runtime.interpreter.namespaces import Imports
 from nki_lab.kernel_runtime.interpreter.values import Namespace
+from nki_lab.kernel_runtime.issue.context import evaluation
 from nki_lab.source.module import ModuleSource
 
 NODES = (definitions, exceptions, expressions, loops, statements)
@@ -31,7 +32,8 @@ def assemble(
 def run_module(interpreter: Interpreter) -> None:
     """Evaluate the statements of the module; where the budget ends, the names after it are unknown."""
     try:
-        run_statements(interpreter.base)
+        with evaluation():
+            run_statements(interpreter.base)
     except (FunctionExit, PendingException):
         return
     except OverBudget as end:

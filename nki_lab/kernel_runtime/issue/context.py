@@ -13,6 +13,7 @@ from nki_lab.kernel_runtime.issue.source_location import placed, site_at, user_f
 
 class _Local(threading.local):
     builder: Builder | None = None
+    evaluates: bool = False  # source is evaluated: the frames of this thread are not those of the calls in it
 
 
 local = _Local()
@@ -27,8 +28,8 @@ def current(what: str = "this function") -> Builder:
 
 
 def outside_kernel(what: str) -> NkiError:
-    """Return the error of a call that needs a kernel around it, at the user's line."""
-    frame = user_frame(2)
+    """Return the error of a call that needs a kernel around it, at the user's line; the evaluator places it itself."""
+    frame = None if local.evaluates else user_frame(2)
     function = "" if frame is None else frame.f_code.co_name
     item = diagnose(
         "NKI005",
@@ -50,3 +51,14 @@ def recording(builder: Builder) -> Iterator[Builder]:
         yield builder
     finally:
         local.builder = former
+
+
+@contextmanager
+def evaluation() -> Iterator[None]:
+    """While this lasts, calls come from source that is evaluated and not run by Python."""
+    former = local.evaluates
+    local.evaluates = True
+    try:
+        yield
+    finally:
+        local.evaluates = former

@@ -87,3 +87,17 @@ def test_a_number_between_walked_indices_moves_its_dimension() -> None:
     np.testing.assert_array_equal(kernel(source, offsets), source[:, offsets[0]])
     with pytest.raises(IndexError):
         kernel(source, offsets + 1)
+
+
+@pytest.mark.parametrize("sums", [True, False])
+def test_a_moved_view_is_not_assigned(execute: Any, sums: bool) -> None:
+    def kernel(a: Any, at: Any) -> None:
+        wide, off = nl.load(a), nl.load(at)
+        p, f = nl.mgrid[0:128, 0:1]
+        copy = nl.ndarray((128, 1), nl.float32, buffer=nl.sbuf)
+        copy[...] = wide[p, off[0, 0] + f] if sums else wide[p, off]
+
+    with pytest.raises(
+        NkiError, match=r"NKI309 a view with a run-time index is assigned(.|\n)*tensor_copy_dynamic_src"
+    ):
+        execute(kernel, WIDE, np.array([[1]], np.int32))
