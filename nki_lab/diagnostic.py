@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
@@ -271,14 +272,16 @@ class NkiError(Exception):
         return "\n\n".join(render(item) for item in self.diagnostics)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (_builtin_of(type(self)), self.diagnostics))
+        base = _kind_of(type(self))
+        return (_rebuild, (base.__name__ if base.__module__ == "builtins" else base, self.diagnostics))
 
 
-def _rebuild(base: type[Exception], diagnostics: tuple[Diagnostic, ...]) -> NkiError:
-    return error_class(base)(diagnostics)
+def _rebuild(base: str | type[Exception], diagnostics: tuple[Diagnostic, ...]) -> NkiError:
+    """Return an error again. Built-in kinds come by name: old protocols of pickle take some of them for others."""
+    return error_class(getattr(builtins, base) if isinstance(base, str) else base)(diagnostics)
 
 
-def _builtin_of(cls: type[NkiError]) -> type[Exception]:
+def _kind_of(cls: type[NkiError]) -> type[Exception]:
     return next((base for base in cls.__mro__[1:] if base is not NkiError and issubclass(base, Exception)), Exception)
 
 

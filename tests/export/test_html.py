@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import base64
 import json
+import os
 import subprocess
 import sys
 import zlib
@@ -174,10 +175,10 @@ def test_a_page_replaces_the_old_one_whole_or_not_at_all(tmp_path: Path, monkeyp
     assert file.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     file.write_text("old")
 
-    def full(self: Path, *_: Any) -> Any:
+    def full(*_: Any) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(NkiError, match="NKI021"):
         write(Recording(synthetic(10)), file)
     assert [item.name for item in tmp_path.iterdir()] == ["report.html"]

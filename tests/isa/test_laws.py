@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count, product
 from pathlib import Path
@@ -20,6 +20,7 @@ from nki_lab.isa import enums
 from nki_lab.isa.ops.cycles import engine_cost, free_size
 from nki_lab.isa.spec import ONCHIP, TABLE, Beta1, Cost, Instruction, Use, arg, instruction, out
 from nki_lab.kernel_runtime.beta1.instructions import instruction_function as beta1_function
+from nki_lab.kernel_runtime.beta1.names import _instruction_names
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 from nki_lab.kernel_runtime.schedule.lanes import lanes_of
@@ -43,9 +44,13 @@ def enter(monkeypatch: pytest.MonkeyPatch, made: Instruction) -> None:
 
 
 @pytest.fixture
-def clones(monkeypatch: pytest.MonkeyPatch) -> None:
-    for made in CLONES.values():
-        enter(monkeypatch, made)
+def clones(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        for made in CLONES.values():
+            enter(patch, made)
+        _instruction_names.cache_clear()
+        yield
+    _instruction_names.cache_clear()
 
 
 def renamed(text: str) -> str:
