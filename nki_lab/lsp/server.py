@@ -38,12 +38,14 @@ log = logging.getLogger(__name__)
 
 Request = tuple[Callable[..., Awaitable[object]], object]
 """The answer to a request, a function of the server and the parameters, and the server's offer of it."""
+Requests = Mapping[str, Request]
+"""Answers by their methods."""
 
 
 class Server(LanguageServer):
     """Keeps the open texts and the checker, and answers one editor's `requests`, by their methods."""
 
-    def __init__(self, requests: Mapping[str, Request]) -> None:
+    def __init__(self, requests: Requests) -> None:
         version = str(vars(sys.modules["nki_lab"])["__version__"])  # of a higher layer, and loaded already
         super().__init__(NAME, version, lsp.TextDocumentSyncKind.Incremental, _NOTEBOOKS, protocol_cls=Dialogue)
         self.texts = Texts()

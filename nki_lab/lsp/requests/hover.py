@@ -1,0 +1,36 @@
+"""The hover: declarations at a place, shapes, findings."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from lsprotocol import types as lsp
+
+from nki_lab import query
+from nki_lab.lsp.checker import findings_of, known_of
+from nki_lab.lsp.server import Requests, Server
+
+HOVER_SECONDS: Final = 0.3
+"""A hover waits so long for the shapes of what has just been typed."""
+
+
+async def hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
+    """Return the declarations at a place and the meaning of its findings at once; shapes as far as they are known."""
+    unit = await server.checker.settled(params.text_document.uri, HOVER_SECONDS)
+    module = server.checker.module(params.text_document.uri)
+    at = None if module is None else module.place(params.text_document.uri, params.position, server.encoding)
+    if unit is None or module is None or at is None:
+        return None
+    here = [
+        item
+        for item in findings_of(unit, module)
+        if item.span is not None and (item.line, item.column) <= at < (item.end_line, item.end_column)
+    ]
+    arch, known = server.settings.arch(module.file), known_of(unit, module)
+    text = await asyncio.to_thread(query.hover, module.text, *at, module.file, target=arch, known=known)
+    parts = [part for part in (text, query.findings_text(here)) if part]
+    return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, "\n\n---\n\n".join(parts))) if parts else None
+
+
+REQUESTS: Final[Requests] = {lsp.TEXT_DOCUMENT_HOVER: (hover, lsp.HoverOptions())}
