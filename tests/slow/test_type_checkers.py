@@ -254,7 +254,7 @@ def test_hovers_show_the_declaration(installed: Path, tmp_path: Path) -> None:
     )
     first = HEAD.count("\n") + 1
     shown = asyncio.run(hovers(file, text, [(first + row, 6) for row in range(5)]))
-    wanted = ("stationary", "new uninitialised tensor", "Sources of the descriptors", "4 bytes an element", "PSUM")
+    wanted = ("stationary", "strided view", "Sources of the descriptors", "4 bytes an element", "PSUM")
     assert [word for word, said in zip(wanted, shown, strict=True) if word.lower() not in said.lower()] == []
 
 
