@@ -295,13 +295,14 @@ class _Completer:
         module = f"{BETA1}.isa" if self._around.dialect == "beta1" else "nki.isa"
         prefix = spelled_module(self._around, module)
         for item in candidates.members_of_enumeration(kind) if prefix else ():
-            expected = replace(item, rank=candidates.EXPECTED)
-            yield replace(self._judged(expected), label=f"{prefix}.{kind.__name__}.{item.label}")
+            yield replace(self._judged(item), label=f"{prefix}.{kind.__name__}.{item.label}")
 
     def _judged(self, item: Completion) -> Completion:
         """Return an operator or a member of an enumeration, marked where the instruction at the cursor refuses it."""
         instruction = self._callee.instruction if self._callee is not None else None
         operand = self._parameter.operand if self._parameter is not None else None
+        if self._parameter is not None and self._parameter.enum is type(item.value):
+            item = replace(item, rank=candidates.EXPECTED)
         is_judged = operand is not None and not operand.is_tensor and (item.operator or isinstance(item.value, Enum))
         if instruction is None or operand is None or not is_judged or item.rank == candidates.ABSENT:
             return item

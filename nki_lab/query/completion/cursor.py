@@ -50,7 +50,7 @@ class Bracket(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """An argument of a call that is being typed: the keyword, empty for a positional one, and the rest of it."""
+    """An argument of a call: the keyword, empty for a positional one, and the rest of it, with blanked strings."""
 
     keyword: str
     value: str
@@ -326,11 +326,11 @@ def _call(text: str, code: str, at: int, offset: int) -> OpenCall | None:
     parts = list(_parts(code, at + 1))
     before = [(start, end) for start, end in parts if end < offset]
     start = next((start for start, end in parts if start <= offset <= end), offset)
-    after = (_argument(text[i:j], code[i:j]) for i, j in parts if i > offset)
+    after = (_argument(code[i:j]) for i, j in parts if i > offset)
     return OpenCall(
         text[begin:at].strip(),
-        tuple(_argument(text[i:j], code[i:j]) for i, j in before),
-        _argument(text[start:offset], code[start:offset]),
+        tuple(_argument(code[i:j]) for i, j in before),
+        _argument(code[start:offset]),
         frozenset(item.keyword for item in after if item.keyword),
     )
 
@@ -357,6 +357,6 @@ def _parts(code: str, at: int) -> Iterator[tuple[int, int]]:
     yield start, len(code)
 
 
-def _argument(text: str, code: str) -> Argument:
+def _argument(code: str) -> Argument:
     named = _NAME_GIVEN.match(code)
-    return Argument("", text.strip()) if named is None else Argument(named[1], text[named.end() :].strip())
+    return Argument("", code.strip()) if named is None else Argument(named[1], code[named.end() :].strip())
