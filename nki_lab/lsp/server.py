@@ -15,6 +15,7 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.lsp.checker import QUIET_SECONDS, Checker, Unit, findings_of
 from nki_lab.lsp.convert import at_import, diagnostic_of
 from nki_lab.lsp.protocol import Dialogue
+from nki_lab.lsp.readers import Readers
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts
 from nki_lab.query.grouping import grouped
@@ -51,6 +52,7 @@ class Server(LanguageServer):
         self.texts = Texts()
         self.settings = Settings(self.complain)
         self.checker = Checker(self.texts, self.settings, self._report)
+        self.readers = Readers()
         self.status = 1  # of the process, until the editor says good-bye
         self.on_leave: Callable[[], None] = lambda: None
         self._published: dict[str, list[lsp.Diagnostic]] = {}
