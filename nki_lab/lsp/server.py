@@ -83,12 +83,16 @@ class Server(LanguageServer):
     @property
     def shows_related(self) -> bool:
         """Return whether the editor shows other places of a finding."""
+        return self._draws("related_information")
+
+    @property
+    def shows_links(self) -> bool:
+        """Return whether the editor draws the code of a finding as a link."""
+        return self._draws("code_description_support")
+
+    def _draws(self, feature: str) -> bool:
         text = self.client_capabilities.text_document
-        return bool(
-            getattr(
-                getattr(text, "diagnostic" if self.pulls else "publish_diagnostics", None), "related_information", False
-            )
-        )
+        return bool(getattr(getattr(text, "diagnostic" if self.pulls else "publish_diagnostics", None), feature, False))
 
     def complain(self, text: str) -> None:
         """Say in the editor's log what is wrong around the kernels."""
@@ -127,7 +131,12 @@ class Server(LanguageServer):
             if self._is_shown_elsewhere(found, unit, module):
                 continue
             item = at_import(found, module.file)
-            entry = diagnostic_of(item, lambda span: module.location(span, self.encoding), related=self.shows_related)
+            entry = diagnostic_of(
+                item,
+                lambda span: module.location(span, self.encoding),
+                related=self.shows_related,
+                linked=self.shows_links,
+            )
             if entry is not None and entry[0] in reports:
                 reports[entry[0]].append(entry[1])
         return reports
