@@ -14,9 +14,12 @@ from nki_lab import query
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.lsp.checker import QUIET_SECONDS, Checker, Unit, findings_of
 from nki_lab.lsp.convert import at_import, diagnostic_of
+from nki_lab.lsp.painted import Painted
 from nki_lab.lsp.protocol import Dialogue
+from nki_lab.lsp.refreshing import Refresher
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts
+from nki_lab.lsp.trees import Trees
 from nki_lab.query.grouping import grouped
 
 NAME: Final = "nki-lab"
@@ -50,6 +53,9 @@ class Server(LanguageServer):
         super().__init__(NAME, version, lsp.TextDocumentSyncKind.Incremental, _NOTEBOOKS, protocol_cls=Dialogue)
         self.texts = Texts()
         self.settings = Settings(self.complain)
+        self.trees = Trees()
+        self.painted = Painted()
+        self.refresher = Refresher(self)
         self.checker = Checker(self.texts, self.settings, self._report)
         self.status = 1  # of the process, until the editor says good-bye
         self.on_leave: Callable[[], None] = lambda: None
@@ -116,6 +122,10 @@ class Server(LanguageServer):
     def unit_closed(self, uri: str, cells: list[str]) -> None:
         """Withdraw the findings of a file or notebook that is closed."""
         unit = self.checker.closed(uri)
+        self.trees.forget(uri)
+        self.refresher.forget(uri)
+        for item in cells:
+            self.painted.forget(item)
         for item in {*cells, *(unit.published if unit is not None else ())}:
             if self._published.pop(item, None):
                 self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(item, []))
@@ -166,6 +176,8 @@ class Server(LanguageServer):
 
     def _report(self, unit: Unit, final: bool) -> None:
         self._publish(unit, final)
+        if final:
+            self.refresher.settled(unit.key)
         if final and unit.module is not None and not self.pulls:
             self._report_callers(unit.module.file)
 

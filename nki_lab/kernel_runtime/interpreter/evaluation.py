@@ -281,7 +281,6 @@ def _run_kernel(
             if grid and isinstance(builder, _Starting):
                 builder.start(grid, tuple(int(index) for index in np.unravel_index(number, grid)))
             frame = Frame(interpreter, function.closure, function, dict(names))
-            _note_parameters(interpreter, function, names)
             run_body(frame, function)
             builder.sync()
             control.finish(builder)
@@ -306,12 +305,6 @@ def _in_order(function: Function, names: Names) -> Names:
     arguments = function.node.args
     groups = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
     return {arg.arg: names[arg.arg] for arg in groups if arg is not None and arg.arg in names}
-
-
-def _note_parameters(interpreter: Interpreter, function: Function, names: Names) -> None:
-    arguments = function.node.args
-    for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-        interpreter.types.setdefault((arg.lineno, arg.col_offset), (arg.arg, names.get(arg.arg, UNKNOWN)))
 
 
 def _collect(interpreter: Interpreter, builder: MeteredBuilder, result: Value) -> None:
