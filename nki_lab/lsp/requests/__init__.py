@@ -14,6 +14,7 @@ from nki_lab.lsp.requests import (
     inlay_hints,
     places,
     rename,
+    semantic_tokens,
     signature_help,
     symbols,
 )
@@ -29,6 +30,7 @@ _MODULES: Final = (
     inlay_hints,
     places,
     rename,
+    semantic_tokens,
     signature_help,
     symbols,
 )
