@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nki_lab.dialects import beta1, current
-from nki_lab.kernel_runtime.beta1.launch import METHODS
+from nki_lab.kernel_runtime.beta1 import TENSOR_METHODS
 from nki_lab.stubs.modules import MARK, Dialect
 
 __all__ = ["MARK", "stubs"]
@@ -17,7 +17,7 @@ def stubs() -> dict[str, str]:
     files: dict[str, str] = {}
     for dialect in (
         Dialect("nki", current.modules(), {}),
-        Dialect("neuronxcc.nki", beta1.modules(), METHODS),
+        Dialect("neuronxcc.nki", beta1.modules(), TENSOR_METHODS),
     ):
         package = dialect.root.partition(".")[0]
         files |= {f"{package}-stubs/{path}": text for path, text in dialect.texts()}
