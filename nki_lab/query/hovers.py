@@ -16,6 +16,7 @@ from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.query.checking import Document, Examination
 from nki_lab.query.evaluation_cache import Place
 from nki_lab.query.issued import Instructed, Issued
+from nki_lab.query.links import code_link, name_link
 from nki_lab.query.names import ENGINES, documentation, instruction_of, operand_text
 from nki_lab.query.one_kernel import EvaluationRequest
 from nki_lab.source import SyntaxFacts, known_facts
@@ -61,7 +62,8 @@ def hover(
         name = facts.dotted(node)
         if documentation(name) is not None:
             here = _call_text(examined().issued.get(site_of(call)[:2])) if call is not None and inside else ""
-            return documentation(name, arch, here)
+            link = name_link(name)
+            return "\n\n".join(filter(None, (documentation(name, arch, here), link and f"[Reference]({link})")))
     if isinstance(node, ast.Name | ast.arg) and inside:
         variable = _variable(facts, node, examined().variables)
         rows = [] if variable is None else [_variable_text(variable)]
@@ -74,7 +76,7 @@ def findings_text(found: list[Diagnostic]) -> str:
     parts = []
     for entry in map(codes.get, dict.fromkeys(item.code for item in found)):
         why, instead = (_section(entry.body, title) for title in ("Why it matters on the chip", "Use instead"))
-        parts.append(f"**{entry.code}** {entry.title}\n\n{why}\n\n{instead}".rstrip())
+        parts.append(f"**[{entry.code}]({code_link(entry.code)})** {entry.title}\n\n{why}\n\n{instead}".rstrip())
     return "\n\n---\n\n".join(parts)
 
 
