@@ -40,6 +40,8 @@ _STRING: Final = '"'
 """Stands for each character of a string in blanked code."""
 _LINES_AFTER: Final = 120
 """Lines below the cursor that its statement may reach."""
+_CALLS: Final = 12
+"""Open brackets whose calls are looked at."""
 
 
 class Bracket(NamedTuple):
@@ -123,7 +125,8 @@ def cursor_at(text: str, offset: int) -> Cursor | None:
     if before.endswith(".") and not before.endswith(".."):
         begin = _chain_start(code, len(before) - 1)
         owner = text[begin : len(before) - 1].strip()
-    calls = [call for item in reversed(brackets) if (call := _call(text, code_after, item.at, offset)) is not None]
+    around = (_call(text, code_after, item.at, offset) for item in reversed(brackets[-_CALLS:]))
+    calls = [call for call in around if call is not None]
     return Cursor(
         first=text.count("\n", 0, start),
         last=text.count("\n", 0, end),
