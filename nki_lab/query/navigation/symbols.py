@@ -126,8 +126,9 @@ def workspace_symbols(workspace: Workspace, wanted: str) -> list[Symbol]:
         for item in _symbols_in(workspace, path):
             rank = fitness(item.name, wanted)
             if rank is not None:
-                ranked.append((rank, not item.detail.startswith("kernel"), item.name, path, item))
-    ranked.sort(key=lambda entry: (entry[:4], entry[4].place.line))
+                is_kernel = item.detail.startswith("kernel")
+                ranked.append((rank[0], not is_kernel, rank[1], item.name, path, item))
+    ranked.sort(key=lambda entry: (entry[:5], entry[5].place.line))
     return [item for *_, item in ranked[:MOST_FOUND]]
 
 

@@ -37,9 +37,15 @@ class Workspace:
         self.library = library
         self.texts = texts
         self.folders = tuple(folders)
+        self._read: dict[str, Reading | None] = {}
 
     def reading(self, path: str) -> Reading | None:
         """Return the names of a file; None where it cannot be read."""
+        if path not in self._read:
+            self._read[path] = self._reading(path)
+        return self._read[path]
+
+    def _reading(self, path: str) -> Reading | None:
         opened = self.texts.get(path)
         state = self.library.stamp(path) if opened is None else opened if isinstance(opened, str) else tuple(opened)
         if state is None or (opened is None and not path.endswith(".py")):
