@@ -269,7 +269,7 @@ class _Renaming:
             refuse(f"{self._new} is bound in the same scope already: {where}", "choose another name", places[0])
         inside = any(scope.kind == "class" for scope in _around(bound.scope))
         private = [name for name in (self._old, self._new) if name.startswith("__") and not name.endswith("__")]
-        if private and (inside or any(scope.kind == "class" for scope, _ in bound.scope.mentions(self._old))):
+        if private and (inside or _is_in_class(bound, self._old)):
             refuse(f"{private[0]} has another name in a class, where Python mangles it", "rename it by hand")
 
     def _check_classes(self, bound: Bound) -> None:
@@ -295,6 +295,11 @@ class _Renaming:
         if line:
             message = f"with the name {self._new}, {file}, line {line} would mean another thing"
             refuse(message, "choose another name", Span(file, line, 1, line, 2))
+
+
+def _is_in_class(bound: Bound, name: str) -> bool:
+    """Return whether a class inside the scope of a name mentions it."""
+    return any(outer.kind == "class" for scope, _ in bound.scope.mentions(name) for outer in _around(scope))
 
 
 def _around(scope: NameScope) -> Iterator[NameScope]:
