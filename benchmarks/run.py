@@ -190,7 +190,7 @@ def b4_timing() -> Iterator[Figure]:
     from nki_lab.kernel_runtime.allocate import allocate
     from nki_lab.kernel_runtime.schedule import schedule
     from nki_lab.kernel_runtime.timing import walk
-    from nki_lab.session.timeline import timeline
+    from nki_lab.timeline.timeline import timeline
 
     loop = best(lambda: [None for _ in range(1_000_000)], 3)
     matrix, tile = nki_lab.spec((4096, 4096), "bfloat16"), nki_lab.spec((128, 512), "float32")

@@ -14,10 +14,13 @@ from nki_lab import query
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.lsp.checker import QUIET_SECONDS, Checker, Unit, findings_of
 from nki_lab.lsp.convert import at_import, diagnostic_of
+from nki_lab.lsp.painted import Painted
 from nki_lab.lsp.protocol import Dialogue
 from nki_lab.lsp.readers import Readers
+from nki_lab.lsp.refreshing import Refresher
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts
+from nki_lab.lsp.trees import Trees
 from nki_lab.query.grouping import grouped
 
 NAME: Final = "nki-lab"
@@ -51,6 +54,9 @@ class Server(LanguageServer):
         super().__init__(NAME, version, lsp.TextDocumentSyncKind.Incremental, _NOTEBOOKS, protocol_cls=Dialogue)
         self.texts = Texts()
         self.settings = Settings(self.complain)
+        self.trees = Trees()
+        self.painted = Painted()
+        self.refresher = Refresher(self)
         self.checker = Checker(self.texts, self.settings, self._report)
         self.readers = Readers()
         self.status = 1  # of the process, until the editor says good-bye
@@ -85,12 +91,16 @@ class Server(LanguageServer):
     @property
     def shows_related(self) -> bool:
         """Return whether the editor shows other places of a finding."""
+        return self._draws("related_information")
+
+    @property
+    def shows_links(self) -> bool:
+        """Return whether the editor draws the code of a finding as a link."""
+        return self._draws("code_description_support")
+
+    def _draws(self, feature: str) -> bool:
         text = self.client_capabilities.text_document
-        return bool(
-            getattr(
-                getattr(text, "diagnostic" if self.pulls else "publish_diagnostics", None), "related_information", False
-            )
-        )
+        return bool(getattr(getattr(text, "diagnostic" if self.pulls else "publish_diagnostics", None), feature, False))
 
     def complain(self, text: str) -> None:
         """Say in the editor's log what is wrong around the kernels."""
@@ -114,6 +124,10 @@ class Server(LanguageServer):
     def unit_closed(self, uri: str, cells: list[str]) -> None:
         """Withdraw the findings of a file or notebook that is closed."""
         unit = self.checker.closed(uri)
+        self.trees.forget(uri)
+        self.refresher.forget(uri)
+        for item in cells:
+            self.painted.forget(item)
         for item in {*cells, *(unit.published if unit is not None else ())}:
             if self._published.pop(item, None):
                 self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(item, []))
@@ -129,7 +143,12 @@ class Server(LanguageServer):
             if self._is_shown_elsewhere(found, unit, module):
                 continue
             item = at_import(found, module.file)
-            entry = diagnostic_of(item, lambda span: module.location(span, self.encoding), related=self.shows_related)
+            entry = diagnostic_of(
+                item,
+                lambda span: module.location(span, self.encoding),
+                related=self.shows_related,
+                linked=self.shows_links,
+            )
             if entry is not None and entry[0] in reports:
                 reports[entry[0]].append(entry[1])
         return reports
@@ -159,6 +178,8 @@ class Server(LanguageServer):
 
     def _report(self, unit: Unit, final: bool) -> None:
         self._publish(unit, final)
+        if final:
+            self.refresher.settled(unit.key)
         if final and unit.module is not None and not self.pulls:
             self._report_callers(unit.module.file)
 

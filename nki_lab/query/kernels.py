@@ -32,6 +32,7 @@ from nki_lab.query.evaluation_cache import (
     blocks_of,
 )
 from nki_lab.query.one_kernel import EvaluationRequest, evaluation_of, outermost, reached, signature_key
+from nki_lab.query.partial import common_variables
 from nki_lab.query.reach import Reach, joined, reach_of
 from nki_lab.query.recorded import Calls, RecordSearch, recorded_calls, target_of, with_call
 from nki_lab.query.shape_dependence import depends_on_shapes
@@ -295,7 +296,7 @@ class _ModuleEvaluation:
                 findings += [reached(file, result, item) for result, item in possible(sampled, once)]
             found = KernelEvaluation(
                 findings=tuple(findings),
-                variables=_first(item.types for item in results[:1]),
+                variables=results[0].types if request.light else common_variables(sampled),
                 depends=depends,
                 reads={place: stamp for item in results for place, stamp in item.reads.items()},
                 reach=joined(reach_of(item, assumed=True) for item in results),

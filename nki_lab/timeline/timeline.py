@@ -25,11 +25,11 @@ from nki_lab.kernel_runtime.timing import Timing, makespans_without, walk
 from nki_lab.kernel_runtime.vocabulary import STALL_REASONS
 from nki_lab.rules import TimedFacts, check_timed
 from nki_lab.rules.timed_facts import WORTHWHILE
-from nki_lab.session.interval import Case, case_of, figures_of, interval
-from nki_lab.session.recorded_rows import RecordedRows, recorded_rows, tables_of_program
-from nki_lab.session.recorded_tables import recorded_tables
-from nki_lab.session.summary import Summary, at_peak, busy_ns, peak_use, summarise
 from nki_lab.source_files import shown_names
+from nki_lab.timeline.interval import Case, case_of, figures_of, interval
+from nki_lab.timeline.recorded_rows import RecordedRows, recorded_rows, tables_of_program
+from nki_lab.timeline.recorded_tables import recorded_tables
+from nki_lab.timeline.summary import Summary, at_peak, busy_ns, peak_use, summarise
 
 SPILL: Final = "NKI318"
 _PICOSECONDS: Final = 1000  # in a nanosecond
