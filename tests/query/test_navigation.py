@@ -324,9 +324,34 @@ def test_self_and_annotated_parameters_lead_to_members() -> None:
     assert [span.line for span in references.definitions(resolver, reading, mention)] == [4]
 
 
-def test_names_of_nki_have_no_definition_but_are_highlighted() -> None:
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("import nki.language as nl\nnl.⟦⟧load(x)\n", "nki-stubs/language/__init__.pyi def load("),
+        ("import nki.isa as nisa\nnisa.nc_matmul(⟦⟧dst=1)\n", "nki-stubs/isa/__init__.pyi def nc_matmul("),
+        ("from nki.isa import ⟦⟧nc_matmul\n", "nki-stubs/isa/__init__.pyi def nc_matmul("),
+        ("import nki.language as nl\nnl.⟦⟧float32\n", "nki-stubs/language/__init__.pyi float32:"),
+        ("import nki.language as nl\nnl.⟦⟧NkiTensor\n", "nki-stubs/_types.pyi class NkiTensor"),
+        ("import neuronxcc.nki.language as nl\nnl.⟦⟧load(x)\n", "neuronxcc-stubs/nki/language/__init__.pyi def load("),
+        ("import nki.⟦⟧language as nl\n", "nki-stubs/language/__init__.pyi # GENERATED"),
+        ("import nki.language as nl\nnl.⟦⟧nothing\n", ""),
+        ("import numpy as np\nnp.⟦⟧zeros(1)\n", ""),
+        ("import ⟦⟧numpy\n", ""),
+    ],
+)
+def test_names_of_nki_lead_to_their_declarations(text: str, place: str) -> None:
+    resolver, reading, mention = asked(text)
+    found = references.definitions(resolver, reading, mention)
+    if not place:
+        assert found == []
+        return
+    file, _, start = place.partition(" ")
+    assert found[0].file.endswith(f"/{file}")
+    assert Path(found[0].file).read_text(encoding="utf-8").split("\n")[found[0].line - 1].lstrip().startswith(start)
+
+
+def test_names_of_nki_are_highlighted() -> None:
     resolver, reading, mention = asked("import nki.language as nl\nnl.⟦⟧load(nl.load, x.load)\n")
-    assert references.definitions(resolver, reading, mention) == []
     assert [use.span.column for use in references.highlights(resolver, reading, mention)] == [4, 12]
 
 

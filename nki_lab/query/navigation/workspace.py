@@ -48,7 +48,7 @@ class Workspace:
     def _reading(self, path: str) -> Reading | None:
         opened = self.texts.get(path)
         state = self.library.stamp(path) if opened is None else opened if isinstance(opened, str) else tuple(opened)
-        if state is None or (opened is None and not path.endswith(".py")):
+        if state is None or (opened is None and not path.endswith((".py", ".pyi"))):
             return None
         with _lock:
             known = _readings.get((path, state), _MISSING)
