@@ -139,7 +139,8 @@ def highlights(resolver: Resolver, reading: Reading, mention: Mention) -> list[U
     """Return the places of the same text that mention the same name."""
     target = target_of(resolver, reading, mention)
     found = in_order(uses_in(resolver, reading, target)) if target is not None else []
-    return found or [Use(mention.span)]
+    is_found = any(item.span == mention.span for item in found)
+    return found if is_found else in_order(iter([*found, Use(mention.span)]))
 
 
 def references(resolver: Resolver, reading: Reading, mention: Mention, *, declared: bool) -> list[Span]:
