@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from nki_lab.lsp.requests import code_actions, configuration, diagnostics, hover, inlay_hints, semantic_tokens
+from nki_lab.lsp.requests import (
+    code_actions,
+    code_lens,
+    configuration,
+    diagnostics,
+    hover,
+    inlay_hints,
+    semantic_tokens,
+)
 from nki_lab.lsp.server import Requests
 
-_MODULES: Final = (diagnostics, hover, code_actions, inlay_hints, semantic_tokens, configuration)
+_MODULES: Final = (diagnostics, hover, code_actions, inlay_hints, semantic_tokens, code_lens, configuration)
 
 REQUESTS: Final[Requests] = {method: answer for module in _MODULES for method, answer in module.REQUESTS.items()}
 """The answers by method, with the offers that the server makes of them."""
+
+COMMANDS: Final = code_lens.COMMANDS
+"""The commands that clients may execute, by name, beside those of the server itself."""
