@@ -53,7 +53,7 @@ class Estimates:
         task: asyncio.Task[T] | None = known[1].get(name)
         if task is None:
             task = known[1][name] = asyncio.ensure_future(work)
-            task.add_done_callback(lambda done: None if done.cancelled() or done.result() else known[1].pop(name, None))
+            task.add_done_callback(lambda done: _is_empty(done) and known[1].pop(name, None))
         else:
             work.close()
         return await asyncio.shield(task)
@@ -62,3 +62,7 @@ class Estimates:
         """Forget a text that is closed."""
         self._known.pop(key, None)
         self._targets.pop(key, None)
+
+
+def _is_empty(done: asyncio.Task[Any]) -> bool:
+    return done.cancelled() or done.exception() is not None or done.result() is None
