@@ -65,12 +65,16 @@ def tokens(facts: SyntaxFacts, known: Examination) -> list[Token]:
     """Return the names of a text with something to say about them, in order; `known` is its latest examination."""
     found: dict[tuple[int, int], Token] = {}
     for item in (*_definitions(facts), *_Values(facts, known).tokens(), *_references(facts, known.issued)):
-        found.setdefault((item.line, item.character), item)
+        if item.length:
+            found.setdefault((item.line, item.character), item)
     return [found[place] for place in sorted(found)]
 
 
 def _token(facts: SyntaxFacts, line: int, column: int, name: str, kind: str, *modifiers: str) -> Token:
-    return Token(line, facts.character(line, column), len(name), kind, modifiers)
+    """Return the token of a name; of length 0 where the text has another there, as in lines that were mended."""
+    start = facts.character(line, column)
+    stands = facts.line(line)[start : start + len(name)] == name
+    return Token(line, start, len(name) if stands else 0, kind, modifiers)
 
 
 # -- kernels and helpers -------------------------------------------------------------------------------------------
@@ -206,6 +210,11 @@ class _Values:
                 elif isinstance(part, ast.Assign):
                     self._assigned.append(part)
         self._starts = [node.lineno for node in self._functions]
+        self._own = {node: {arg.arg for arg in parameters(node.args)} for node in self._functions}
+        for name in self._names:
+            if not isinstance(name.ctx, ast.Load):
+                for function in islice(self._around(name.lineno), 1):
+                    self._own[function].add(name.id)
         bound: dict[FunctionNode, dict[str, dict[Place, tuple[str, ...]]]] = {}
         for place, name, modifiers in (*_given(facts, self._assigned), *_evaluated(known.variables)):
             function = next(self._around(place[0]), None)
@@ -255,6 +264,8 @@ class _Values:
             if known is not None:
                 order, places = known
                 return places[order[max(0, bisect_right(order, place) - 1)]]
+            if name in self._own[function]:
+                break
         return ()
 
 
