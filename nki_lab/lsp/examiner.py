@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import nki_lab.diagnostic
-from nki_lab.lsp.questions import Question, Reply
-from nki_lab.lsp.worker import Answer, Close, Job, packed
+from nki_lab.lsp.worker import Answer, Close, Job, Question, Reply, packed
 
 PATIENCE_SECONDS: Final = 30.0
 """A job without an answer so long after its steps should be done has hung: its process is ended."""

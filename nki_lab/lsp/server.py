@@ -18,6 +18,7 @@ from nki_lab.lsp.convert import at_import, diagnostic_of
 from nki_lab.lsp.estimates import Estimates
 from nki_lab.lsp.painted import Painted
 from nki_lab.lsp.protocol import Dialogue
+from nki_lab.lsp.readers import Readers
 from nki_lab.lsp.refreshing import Refresher
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts
@@ -61,6 +62,7 @@ class Server(LanguageServer):
         self.checker = Checker(self.texts, self.settings, self._report)
         self.estimates = Estimates(self.checker)
         self._tasks: set[asyncio.Future[object]] = set()
+        self.readers = Readers()
         self.status = 1  # of the process, until the editor says good-bye
         self.on_leave: Callable[[], None] = lambda: None
         self._published: dict[str, list[lsp.Diagnostic]] = {}

@@ -21,9 +21,9 @@ from typing import BinaryIO, Final
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Stopped
-from nki_lab.lsp.questions import Question, Reply
 from nki_lab.lsp.settings import project_of
 from nki_lab.query import Configuration, Document, EvaluationRequest, Examination, Selection
+from nki_lab.query.estimate import Estimate
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +66,29 @@ class Answer:
     syntax: tuple[Diagnostic, ...] = ()
     examination: Examination | None = None
     failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about a version of a document: the cost of a `kernel`, or the findings on its job's target."""
+
+    number: int
+    job: Job
+    kernel: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return the key of the document."""
+        return self.job.key
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a question; empty where the document has changed since, or the question failed."""
+
+    number: int
+    estimate: Estimate | None = None
+    findings: tuple[Diagnostic, ...] | None = None
 
 
 Message = Job | Close | Question | None

@@ -10,14 +10,14 @@ from functools import lru_cache
 from nki_lab import codes
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import Arch, arch_of
-from nki_lab.isa.spec import Instruction, Operand, show_value
+from nki_lab.isa.spec import Instruction, Operand
 from nki_lab.kernel_runtime.interpreter import Variable
 from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.query.checking import Document, Examination
 from nki_lab.query.evaluation_cache import Place
 from nki_lab.query.issued import Instructed, Issued
 from nki_lab.query.links import code_link, name_link
-from nki_lab.query.names import ENGINES, documentation, instruction_of, limit_text, place_of
+from nki_lab.query.names import ENGINES, documentation, instruction_of, operand_text
 from nki_lab.query.one_kernel import EvaluationRequest
 from nki_lab.query.quantities import nanoseconds
 from nki_lab.source import SyntaxFacts, known_facts
@@ -178,21 +178,9 @@ def _variable_text(variable: Variable) -> str:
 
 
 def _argument(instruction: Instruction, operand: Operand, arch: Arch, call: Issued | None) -> str:
-    """Return the documentation of an instruction's argument, with the limits that are about it."""
-    name = operand.name
-    given = dict(call.instructions[0].operands).get(name) if call is not None and call.instructions else None
-    lines = [f"**{name}**{place_of(operand)}", *([f"here: {given}"] if given else []), operand.doc]
-    if operand.dtypes:
-        lines.append(f"dtypes: {', '.join(item.name for item in operand.dtypes)}")
-    if operand.choices:
-        lines.append(f"one of {', '.join(show_value(item) for item in operand.choices)}")
-    elif operand.enum is not None:
-        lines.append(f"one of {', '.join(f'nisa.{operand.enum.__name__}.{item.name}' for item in operand.enum)}")
-    rules = [limit_text(item, arch) for item in instruction.limits if item.operand == name]
-    rules += [item.text for item in instruction.predicates if item.operand == name]
-    if rules:
-        lines.append(f"limits on {arch.target}:\n" + "\n".join(f"- {rule}" for rule in rules))
-    return "\n\n".join(lines)
+    """Return the documentation of an instruction's argument, with what a call gives for it."""
+    given = dict(call.instructions[0].operands).get(operand.name) if call is not None and call.instructions else None
+    return operand_text(instruction, operand, arch, f"here: {given}" if given else "")
 
 
 def _call_text(call: Issued | None) -> str:

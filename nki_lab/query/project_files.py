@@ -103,6 +103,16 @@ def _files(path: str, library: ModuleFinder) -> list[tuple[str, _Key]]:
     return found
 
 
+def files_below(folder: str) -> Iterator[tuple[str, _Key]]:
+    """Yield the Python files of a folder and of those inside it, each with its key."""
+    return _in_folders([(folder, True)])
+
+
+def uses_nki(key: _Key) -> bool:
+    """Return whether the imports of a file name NKI."""
+    return not _imported(key).isdisjoint((b"nki", b"neuronxcc"))
+
+
 def _listed(path: str, library: ModuleFinder) -> Iterator[tuple[str, _Key]]:
     root = library.project(path, FOLDERS_UP)
     if root:
@@ -111,6 +121,10 @@ def _listed(path: str, library: ModuleFinder) -> Iterator[tuple[str, _Key]]:
         near = library.above(path, FOLDERS_UP)
         folders = [(near[0], False)] if near else []
         folders += [(os.path.join(place, name), True) for place in near for name in ("tests", "test")]
+    return _in_folders(folders)
+
+
+def _in_folders(folders: list[tuple[str, bool]]) -> Iterator[tuple[str, _Key]]:
     count = 0
     for entry in _walked(folders):
         count += 1

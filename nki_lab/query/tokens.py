@@ -211,10 +211,10 @@ class _Values:
                     self._assigned.append(part)
         self._starts = [node.lineno for node in self._functions]
         self._own = {node: {arg.arg for arg in parameters(node.args)} for node in self._functions}
-        for name in self._names:
-            if not isinstance(name.ctx, ast.Load):
-                for function in islice(self._around(name.lineno), 1):
-                    self._own[function].add(name.id)
+        for stored in self._names:
+            if not isinstance(stored.ctx, ast.Load):
+                for inner in islice(self._around(stored.lineno), 1):
+                    self._own[inner].add(stored.id)
         bound: dict[FunctionNode, dict[str, dict[Place, tuple[str, ...]]]] = {}
         for place, name, modifiers in (*_given(facts, self._assigned), *_evaluated(known.variables)):
             function = next(self._around(place[0]), None)

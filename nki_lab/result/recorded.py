@@ -89,7 +89,7 @@ class Recorded:
         """The visualizer as a widget of this notebook, at a step where one is given.
 
         Its `step` can be set and observed. NKI022 where the notebook packages are missing; the extra
-        `nki-lab[notebook]` brings them.
+        `nki-lab[widgets]` brings them.
         """
         from nki_lab import widgets
 

@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("frameworks",),
         ("testing", "dialects"),
         ("result",),
-        ("demo", "crosschecks"),
+        ("demo", "crosschecks", "stubs"),
         ("cli", "magic", "pytest_plugin", "import_hint"),
         ("__init__", "__main__"),
     ),

@@ -335,14 +335,17 @@ def _operator(instruction: Instruction, operand: Operand, value: Any) -> object:
         ) from None
 
 
+PLAIN_VALUES: Final = (enums.dge_mode, enums.matmul_perf_mode)
+"""Enumerations of which production kernels pass the members' values; the documentation asks for members."""
+
+
 def _enum(instruction: Instruction, operand: Operand, value: object, notes: list[Diagnostic]) -> object:
     wanted = operand.enum
     assert wanted is not None
     if isinstance(value, wanted):
         return value
-    # Production kernels pass dge_mode as an integer and perf_mode as a string; the documentation asks for members.
     plain = isinstance(value, str) or (isinstance(value, int) and not isinstance(value, (bool, Enum)))
-    if plain and wanted in (enums.dge_mode, enums.matmul_perf_mode):
+    if plain and wanted in PLAIN_VALUES:
         spelled = "double_row" if value == "double_row_gen3" else value
         member = next((item for item in wanted if spelled in (item.value, item.name)), None)
         if member is not None:

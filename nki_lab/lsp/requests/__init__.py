@@ -5,17 +5,37 @@ from __future__ import annotations
 from typing import Final
 
 from nki_lab.lsp.requests import (
+    calls,
     code_actions,
     code_lens,
+    completion,
     configuration,
     diagnostics,
     hover,
     inlay_hints,
+    places,
+    rename,
     semantic_tokens,
+    signature_help,
+    symbols,
 )
 from nki_lab.lsp.server import Requests
 
-_MODULES: Final = (diagnostics, hover, code_actions, inlay_hints, semantic_tokens, code_lens, configuration)
+_MODULES: Final = (
+    calls,
+    code_actions,
+    code_lens,
+    completion,
+    configuration,
+    diagnostics,
+    hover,
+    inlay_hints,
+    places,
+    rename,
+    semantic_tokens,
+    signature_help,
+    symbols,
+)
 
 REQUESTS: Final[Requests] = {method: answer for module in _MODULES for method, answer in module.REQUESTS.items()}
 """The answers by method, with the offers that the server makes of them."""
