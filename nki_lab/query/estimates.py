@@ -22,7 +22,7 @@ from nki_lab.query.running import arguments_text
 from nki_lab.source import KernelFunction, SyntaxFacts
 from nki_lab.timeline.timeline import made
 
-MOST_INSTRUCTIONS: Final = 60_000
+MOST_INSTRUCTIONS: Final = 40_000
 """A program of more instructions is not timed: that cannot be interrupted, and an editor waits for its findings."""
 _PICOSECONDS: Final = 1000  # in a nanosecond
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from enum import Enum
+from keyword import iskeyword
 from pathlib import Path
 from typing import Final
 
@@ -71,7 +71,7 @@ def call_cell(kernel: str, arguments: str, target: str, *, known: bool) -> str:
     """Return the cell that runs a kernel and shows the run; without `known` shapes it says that they are examples."""
     nisa = "import nki.isa as nisa\n" if "nisa." in arguments else ""
     note = "" if known else "# The shapes are examples: the source gives none.\n"
-    call = f"nki_lab.run({kernel}, {arguments}, target={json.dumps(target)})" if arguments else f"nki_lab.run({kernel})"
+    call = f'nki_lab.run({kernel}, {arguments}, target="{target}")' if arguments else f"nki_lab.run({kernel})"
     return f"{nisa}rng = np.random.default_rng(0)\n{note}run = {call}\nrun.view()\n"
 
 
@@ -83,7 +83,11 @@ def cell(kernel: str, arguments: str, target: str, *, known: bool) -> str:
 def script(file: str, kernel: str, arguments: str, target: str, *, known: bool) -> str:
     """Return a script in cells (`# %%`) that imports a kernel from its file and runs it."""
     folder, module = _module(Path(file))
-    path = f"import sys\n\nsys.path.insert(0, {json.dumps(str(folder))})\nfrom {module} import {kernel}\n"
+    path = f"import sys\n\nsys.path.insert(0, {str(folder)!r})\n"
+    if all(part.isidentifier() and not iskeyword(part) for part in module.split(".")):
+        path += f"from {module} import {kernel}\n"
+    else:
+        path += f"from importlib import import_module\n\n{kernel} = import_module({module!r}).{kernel}\n"
     return f"# %% {kernel} on the simulator\n{_HEAD}{path}\n# %%\n{call_cell(kernel, arguments, target, known=known)}"
 
 

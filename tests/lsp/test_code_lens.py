@@ -159,6 +159,57 @@ def test_the_cell_of_a_file_runs(lens: Client, tmp_path: Path) -> None:
     assert execute(lens, "nki-lab.cell", path.as_uri(), "k", {"show": False})["uri"] is None
 
 
+def test_the_cell_of_a_file_with_an_odd_name_runs(lens: Client, tmp_path: Path) -> None:
+    configure(lens)
+    path = tmp_path / "é '; raise SystemExit(3) #.py"
+    path.write_text(KERNEL)
+    lens.open(path.as_uri(), KERNEL)
+    text = execute(lens, "nki-lab.cell", path.as_uri(), "k", {"show": False})["cell"]
+    done = subprocess.run(
+        [sys.executable, "-c", f"{text}\nassert run.outputs[0].shape == (128, 512)"],
+        check=False, capture_output=True, text=True, timeout=120, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("file:///nowhere.py", "k"), ("", ""), ("file:///nowhere.py", "k; import os")])
+def test_commands_about_nothing_give_nothing(lens: Client, arguments: tuple[str, str]) -> None:
+    assert execute(lens, "nki-lab.cell", *arguments) is None
+    assert execute(lens, "nki-lab.targets", arguments[0]) == {}
+
+
+def test_a_kernel_that_is_not_there_has_no_cell(lens: Client, uri: str) -> None:
+    lens.open(uri, KERNEL)
+    assert execute(lens, "nki-lab.cell", uri, "k); import os; (k") is None
+
+
+def test_odd_lenses_and_arguments_are_survived(lens: Client, uri: str) -> None:
+    lens.open(uri, KERNEL)
+    (first, *_) = lenses(lens, uri)
+    for data in (None, 3, {}, {"uri": uri, "kernel": 4, "kind": "time"}, {"uri": "x", "kernel": "k", "kind": "memory"}):
+        lens.answer(lens.ask("codeLens/resolve", {"range": first["range"], "data": data}))
+    assert "error" in lens.answer(lens.ask("workspace/executeCommand", {"command": "nki-lab.cell"}))
+    assert titles(lens, uri)["k"]
+
+
+@pytest.mark.parametrize(("encoding", "width"), [("utf-8", 4), ("utf-16", 2), ("utf-32", 1)])
+def test_places_are_in_the_editor_s_units(encoding: str, width: int) -> None:
+    client = connect()
+    client.initialize({"general": {"positionEncodings": [encoding]}})
+    configure(client, hints={"trips": True})
+    text = KERNEL.replace("    tile =", "    '😀'; tile =").replace(
+        "    for i in range(4):", "    '😀'\n    for i in range(4):"
+    )
+    client.open("file:///k.py", text)
+    where = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}
+    asked = {"textDocument": {"uri": "file:///k.py"}, "range": where}
+    found = {item["label"]: item["position"]["character"] for item in client.request("textDocument/inlayHint", asked)}
+    assert found[": 128×512 float32 SBUF"] == len("    ''; tile") + width
+    assert found[" 4×"] == len("    for i")
+    assert [item["range"]["start"]["character"] for item in lenses(client, "file:///k.py")] == [4] * 4
+    assert client.leave() == 0
+
+
 def test_the_cell_of_a_notebook_needs_no_import(lens: Client) -> None:
     configure(lens)
     cell = "%%nki\n" + KERNEL[len(HEAD) :]

@@ -120,13 +120,15 @@ async def cell(server: Server, uri: str, kernel: str, options: object = None) ->
     """Return the cell that runs a kernel, and show it in an editor that shows documents.
 
     `cell` is Python for the notebook that defines the kernel; of a kernel in a file it imports that file. The document
-    that is shown, `uri`, is a script of cells (`# %%`), in a folder of its own. With `{"show": False}` nothing is.
+    that is shown, `uri`, is a script of cells (`# %%`), in a folder of its own. With `{"show": False}` nothing is. None
+    where the document is not open, or has no such kernel.
     """
     from nki_lab.query import running
 
     estimate = await estimate_of(server, uri, kernel)
     module = server.checker.module(uri)
-    if module is None:
+    names = None if module is None else await server.trees.analysed(module, lenses.kernels)
+    if module is None or kernel not in (names or {}):
         return None
     target = server.settings.arch(module.file).target
     arguments = estimate.arguments if estimate is not None else ""
