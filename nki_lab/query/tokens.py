@@ -27,7 +27,7 @@ from nki_lab.query.names import BETA1_ROOT, DOCUMENTED, instruction_of
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.module import argument_of
 from nki_lab.source.names import NameUses, definitions_of, dotted
-from nki_lab.source.trees import FUNCTIONS, FunctionNode, parameters
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, children, parameters
 
 TYPES: Final = ("namespace", "type", "function", "parameter", "variable", "enumMember")
 """Types of tokens, all of the protocol's own, so that every theme has colours for them."""
@@ -203,12 +203,15 @@ class _Values:
         self._functions = sorted(functions, key=lambda node: (node.lineno, -(node.end_lineno or 0)))
         self._names: list[ast.Name] = []
         self._assigned: list[ast.Assign] = []
-        for node in self._outermost():
-            for part in ast.walk(node):
-                if isinstance(part, ast.Name):
-                    self._names.append(part)
-                elif isinstance(part, ast.Assign):
+        stack: list[ast.AST] = list(self._outermost())
+        while stack:
+            part = stack.pop()
+            if isinstance(part, ast.Name):
+                self._names.append(part)
+            else:
+                if isinstance(part, ast.Assign):
                     self._assigned.append(part)
+                stack += children(part)
         self._starts = [node.lineno for node in self._functions]
         self._own = {node: {arg.arg for arg in parameters(node.args)} for node in self._functions}
         for stored in self._names:
