@@ -209,9 +209,9 @@ class _Completer:
         value = None if node is None else self._around.values.of(node, self._around.scope)
         if isinstance(value, Namespace):
             members = candidates.members_of(value.name, self._arch)
-            kind = self._parameter.kind if self._parameter is not None and self._is_value else ""
-            yield from map(self._judged, candidates.of_kind(members, kind))
-            yield from self._spelled_enumeration(members) if kind == "enum" else ()
+            if self._parameter is not None and self._is_value:
+                yield from map(self._judged, candidates.taken(members, self._parameter))
+                yield from self._spelled_enumeration(members)
             yield from members
         elif isinstance(value, type) and issubclass(value, Enum):
             yield from map(self._judged, candidates.members_of_enumeration(value))
@@ -224,7 +224,9 @@ class _Completer:
     def _spelled_enumeration(self, members: Iterable[Completion]) -> Iterator[Completion]:
         """Yield the enumeration that the parameter takes, among the names of a module."""
         wanted = self._parameter.enum if self._parameter is not None else None
-        yield from (replace(item, rank=candidates.EXPECTED) for item in members if item.value is wanted)
+        for item in members if wanted is not None else ():
+            if item.value is wanted:
+                yield replace(item, rank=candidates.EXPECTED)
 
     @staticmethod
     def _of_tensor(name: str, tensor: KnownTensor) -> str:
@@ -274,11 +276,11 @@ class _Completer:
                 yield Completion(show_value(item), "constant", candidates.EXPECTED, order, summary=parameter.summary)
         elif kind == "enum" and parameter.enum is not None:
             yield from self._members(parameter.enum)
-        elif kind in ("alu", "activation", "dtype", "buffer"):
+        elif kind in ("operator", "dtype", "buffer"):
             module = f"{BETA1}.language" if self._around.dialect == "beta1" else "nki.language"
             prefix = spelled_module(self._around, module)
             if prefix:
-                for found in candidates.of_kind(candidates.members_of(module, self._arch), kind):
+                for found in candidates.taken(candidates.members_of(module, self._arch), parameter):
                     yield replace(self._judged(found), label=f"{prefix}.{found.label}")
 
     def _members(self, kind: type[Enum]) -> Iterator[Completion]:
