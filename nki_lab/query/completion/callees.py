@@ -21,10 +21,11 @@ from nki_lab.kernel_runtime.interpreter.parameter_uses import TENSORS
 from nki_lab.kernel_runtime.issue.legality import operators_of
 from nki_lab.kernel_runtime.tensor import MemoryRegion
 from nki_lab.query.completion.cursor import Argument
+from nki_lab.query.completion.imported import imported_function
 from nki_lab.query.completion.surroundings import Surroundings
-from nki_lab.query.completion.values import KnownTensor, Method, Value, ValuesAt
+from nki_lab.query.completion.values import OPEN, KnownTensor, Method, Value, ValuesAt
 from nki_lab.query.names import operand_text, place_of, spelled
-from nki_lab.source.names import NameUses, definitions_of
+from nki_lab.source.names import NameUses, definitions_of, dotted
 from nki_lab.source.trees import FUNCTIONS, last_name
 
 Kind = Literal["", "tensor", "operator", "enum", "dtype", "buffer", "bool", "choice"]
@@ -150,7 +151,13 @@ def callee_of(around: Surroundings, node: ast.expr) -> Callee | None:
         candidates = _methods(inner.value.id, inner.attr, around.scope)
     else:
         candidates = []
-    return _own(candidates[-1], around.values) if candidates else None
+    if candidates:
+        return _own(candidates[-1], around.values)
+    path = dotted(inner, around.scope) if around.files is not None and value is OPEN else ""
+    if around.files is None or "." not in path:
+        return None
+    other = imported_function(path, around.facts.file, around.files())
+    return None if other is None else _own(*other)
 
 
 def callee_of_value(name: str, value: Value, values: Functions) -> Callee | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -24,6 +24,7 @@ from nki_lab.query.completion.scope_names import names_in_scope, spelled_module
 from nki_lab.query.completion.surroundings import Surroundings, lock, surroundings
 from nki_lab.query.completion.values import KnownTensor
 from nki_lab.query.evaluation_cache import Examination
+from nki_lab.query.navigation.workspace import Workspace
 from nki_lab.source.module import NEWLINE
 from nki_lab.source.trees import FUNCTIONS, first_line
 
@@ -66,12 +67,13 @@ def completions(
     target: str | Arch | None = None,
     known: Examination | None = None,
     typed: str = "",
+    files: Callable[[], Workspace] | None = None,
 ) -> Completions | None:
     """Return what can stand at a 1-based line and character column; None where that has nothing to do with NKI.
 
     `source` may be half typed, and may be the cells of a notebook, one below the other. `known` is an examination of
     the text as far as there is one. `typed` is the character that had the editor ask, if one had: a space, a bracket
-    or a comma asks for what only such a place can have.
+    or a comma asks for what only such a place can have. `files` gives the files that the text may import functions of.
     """
     found = placed(source, line, column)
     if found is None:
@@ -85,7 +87,7 @@ def completions(
         items = _imported(cursor, sources, arch)
         calls = False
         if items is None and _NEW_NAME.search(cursor.statement) is None:
-            around = surroundings(sources, file or "<source>", part, cursor, indent)
+            around = surroundings(sources, file or "<source>", part, cursor, indent, files)
             if around is not None and around.dialect:
                 tensors = evaluated_names(around, line, known)
                 items = tuple(_Completer(around, cursor, arch, tensors).items())
