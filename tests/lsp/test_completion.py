@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -245,3 +246,22 @@ def test_a_place_outside_of_the_text_has_nothing(able: Client, uri: str) -> None
     assert ask(able, uri, 999, 999) is None
     assert ask(able, f"{uri}.unknown", 0, 0) is None
     assert ask(able, f"{uri}.unknown", 0, 0, method="signatureHelp") is None
+
+
+def test_helpers_of_other_files_have_their_signatures(able: Client, tmp_path: Path) -> None:
+    helpers = (
+        "import nki.isa as nisa\n\ndef narrowed(dst, src, *, scale=1.0):\n    nisa.tensor_copy(dst=dst, src=src)\n"
+    )
+    (tmp_path / "helpers.py").write_text(helpers, encoding="utf-8")
+    (tmp_path / "plain.py").write_text("def opened(path):\n    return path\n", encoding="utf-8")
+    uri = (tmp_path / "kernel.py").as_uri()
+    imports = "from helpers import narrowed\nimport helpers\n"
+    able.open(uri, imports + kernel("narrowed(dst=", "helpers.narrowed("))
+    for line, text in ((11, "    narrowed(dst="), (12, "    helpers.narrowed(")):
+        shown = ask(able, uri, line, len(text), method="signatureHelp")
+        assert shown["signatures"][0]["label"] == "narrowed(dst, src, scale=1.0)"
+        assert shown["activeParameter"] == 0
+    assert labels(ask(able, uri, 12, len("    helpers.narrowed(")))[:2] == ["dst=", "src="]
+    (tmp_path / "helpers.py").write_text(helpers.replace("src, *,", "src, more, *,"), encoding="utf-8")
+    shown = ask(able, uri, 12, len("    helpers.narrowed("), method="signatureHelp")
+    assert shown["signatures"][0]["label"] == "narrowed(dst, src, more, scale=1.0)"

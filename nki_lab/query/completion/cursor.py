@@ -80,7 +80,7 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """What stands around the cursor.
+    """The words, statement and calls around the cursor.
 
     `first` and `last` are the 0-based lines of its statement in the text, `statement` is that up to the cursor, with
     strings and comments blanked. `word` is the part of a name before the cursor and `rest` the part behind it, both may
