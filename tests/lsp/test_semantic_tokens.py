@@ -58,7 +58,7 @@ def decoded(data: list[int], text: str, legend: dict[str, Any], unit: str = "utf
 
 def full(client: Client, uri: str) -> dict[str, Any]:
     """The tokens of a text, once its kernels are evaluated."""
-    client.request("textDocument/inlayHint", {"textDocument": {"uri": uri}, "range": whole()})
+    client.request("textDocument/diagnostic", {"textDocument": {"uri": uri}})  # which waits longest
     return dict(client.request("textDocument/semanticTokens/full", {"textDocument": {"uri": uri}}))
 
 
