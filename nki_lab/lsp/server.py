@@ -18,7 +18,7 @@ from nki_lab.lsp.convert import at_import, diagnostic_of
 from nki_lab.lsp.estimates import Estimates
 from nki_lab.lsp.painted import Painted
 from nki_lab.lsp.protocol import Dialogue
-from nki_lab.lsp.readers import Readers
+from nki_lab.lsp.readings import Readings
 from nki_lab.lsp.refreshing import Refresher
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts, path_of
@@ -63,7 +63,7 @@ class Server(LanguageServer):
         self.checker = Checker(self.texts, self.settings, self._report)
         self.estimates = Estimates(self.checker)
         self._tasks: set[asyncio.Future[object]] = set()
-        self.readers = Readers()
+        self.readings = Readings()
         self.status = 1  # of the process, until the editor says good-bye
         self.on_leave: Callable[[], None] = lambda: None
         self._published: dict[str, list[lsp.Diagnostic]] = {}
@@ -144,6 +144,7 @@ class Server(LanguageServer):
         """Withdraw the findings of a file or notebook that is closed."""
         unit = self.checker.closed(uri)
         self.trees.forget(uri)
+        self.readings.forget(uri)
         self.refresher.forget(uri)
         forget(path_of(uri) or uri)
         self.estimates.forget(uri)
