@@ -76,7 +76,7 @@ def hints(client: Client, uri: str) -> dict[int, str]:
 
 def configure(client: Client, **wanted: Any) -> None:
     """Change the settings."""
-    client.notify("workspace/didChangeConfiguration", {"settings": {"nki-lab": {"target": "trn2", **wanted}}})
+    client.notify("workspace/didChangeConfiguration", {"settings": {"nki-lab": {"target": "trn2"} | wanted}})
 
 
 def line_of(part: str) -> int:
@@ -270,6 +270,18 @@ def test_hints_follow_the_settings(lens: Client, uri: str, tmp_path: Path) -> No
     assert loop not in hints(lens, uri)
     configure(lens)
     lens.receive(lambda item: item.get("method") == "workspace/inlayHint/refresh")
+
+
+def test_another_target_is_another_figure(lens: Client, uri: str) -> None:
+    configure(lens)
+    lens.open(uri, KERNEL)
+    assert titles(lens, uri)["k"][1].endswith("on trn2")
+    before = len(lens.seen)
+    configure(lens, target="trn3")
+    if not any(item.get("method") == "workspace/codeLens/refresh" for item in lens.seen[before:]):
+        lens.receive(lambda item: item.get("method") == "workspace/codeLens/refresh")
+    assert titles(lens, uri)["k"][1].endswith("on trn3")
+    configure(lens)
 
 
 def test_partial_shapes_are_hinted_as_such(lens: Client, uri: str) -> None:
