@@ -87,10 +87,14 @@ def located(span: Span, modules: dict[str, Module], workspace: Workspace, encodi
     module = modules.get(span.file)
     if module is not None:
         return module.location(span, encoding)
-    reading = workspace.reading(span.file)
-    if reading is None or not Path(span.file).is_absolute():
+    lines = workspace.lines(span.file)
+    if not lines or not Path(span.file).is_absolute():
         return None
-    return lsp.Location(Path(span.file).as_uri(), range_of(span, reading.facts.line, encoding))
+
+    def line(number: int) -> str:
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+    return lsp.Location(Path(span.file).as_uri(), range_of(span, line, encoding))
 
 
 def source_of(module: Module) -> Source:

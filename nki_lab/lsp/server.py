@@ -21,8 +21,9 @@ from nki_lab.lsp.protocol import Dialogue
 from nki_lab.lsp.readers import Readers
 from nki_lab.lsp.refreshing import Refresher
 from nki_lab.lsp.settings import Settings
-from nki_lab.lsp.texts import Module, Texts
+from nki_lab.lsp.texts import Module, Texts, path_of
 from nki_lab.lsp.trees import Trees
+from nki_lab.query.completion import forget
 from nki_lab.query.grouping import grouped
 
 NAME: Final = "nki-lab"
@@ -144,6 +145,7 @@ class Server(LanguageServer):
         unit = self.checker.closed(uri)
         self.trees.forget(uri)
         self.refresher.forget(uri)
+        forget(path_of(uri) or uri)
         self.estimates.forget(uri)
         for item in cells:
             self.painted.forget(item)

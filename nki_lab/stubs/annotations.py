@@ -25,7 +25,7 @@ KINDS: Final[Mapping[str, str]] = {
     "pattern": "Sequence[Sequence[int]]",
     "axis": "int | Sequence[int]",
     "pair": "Sequence[int]",
-    "integers": "Sequence[int]",
+    "integers": "int | Sequence[int]",
     "any": "Any",
     "register": "VirtualRegister",
     "register_out": "VirtualRegister",

@@ -16,7 +16,6 @@ from nki_lab.kernel_runtime.interpreter.namespaces import BETA1
 from nki_lab.kernel_runtime.interpreter.values import Namespace
 from nki_lab.kernel_runtime.issue.known_arguments import attribute_problem
 from nki_lab.kernel_runtime.issue.target import choice, tile_size
-from nki_lab.kernel_runtime.tensor import MemoryRegion
 from nki_lab.query.completion import candidates
 from nki_lab.query.completion.callees import Callee, Parameter, callee_of
 from nki_lab.query.completion.candidates import Completion
@@ -142,17 +141,8 @@ def evaluated_names(around: Surroundings, line: int, known: Examination | None) 
             before = places.get(item.name)
             if before is None or (before < place and place[0] < line) or before[0] >= line > place[0]:
                 places[item.name], found[item.name] = place, item
-    around.values.learn(
-        {
-            name: KnownTensor(MemoryRegion(item.memory.lower()), item.dtype, item.shape)
-            for name, item in found.items()
-            if item.dtype is not None and item.memory.lower() in _MEMORIES
-        }
-    )
+    around.values.learn(found)
     return found
-
-
-_MEMORIES: Final = frozenset(MemoryRegion)
 
 
 def _imported(cursor: Cursor, sources: Sequence[str], arch: Arch) -> tuple[Completion, ...] | None:

@@ -49,6 +49,13 @@ class _Known:
     texts: tuple[str, ...]
     facts: SyntaxFacts
     values: ValuesAt
+    words: tuple[NameUses | None, int, frozenset[str]] = (None, 0, frozenset())
+
+    def words_above(self, scope: NameUses, line: int) -> frozenset[str]:
+        """Return the words of the lines above in the function around."""
+        if self.words[:2] != (scope, line):
+            self.words = scope, line, _words_above(self.facts, scope, line)
+        return self.words[2]
 
 
 _kept: OrderedDict[str, _Known] = OrderedDict()
@@ -78,7 +85,7 @@ def surroundings(sources: Sequence[str], file: str, part: int, cursor: Cursor, i
         scope,
         dialect or "",
         any(known.values.is_kernel_code(item) for item in scope.enclosing()),
-        _words_above(known.facts, scope, line),
+        known.words_above(scope, line),
     )
 
 

@@ -291,7 +291,7 @@ def dma_compute(dst: NkiTensor, srcs: Sequence[NkiTensor], reduce_op: Operator, 
     See: NKI API, nki.isa.dma_compute.
     """
 
-def nc_stream_shuffle(dst: NkiTensor, src: NkiTensor, shuffle_mask: Sequence[int], name: str | None = None) -> NkiInstruction:
+def nc_stream_shuffle(dst: NkiTensor, src: NkiTensor, shuffle_mask: int | Sequence[int], name: str | None = None) -> NkiInstruction:
     """dst[32 q + i] = src[32 q + shuffle_mask[i]]: moves whole partitions within each quadrant of 32.
 
     One mask of 32 entries serves all quadrants; 255 leaves a partition of dst as it is. Copied bit by bit; dst may be
@@ -1040,7 +1040,7 @@ def sendrecv(src: NkiTensor, dst: NkiTensor, send_to_rank: int, recv_from_rank: 
     See: NKI API, nki.isa.sendrecv.
     """
 
-def core_barrier(data: NkiTensor, cores: Sequence[int], engine: engine = engine.gpsimd, name: str | None = None) -> NkiInstruction:
+def core_barrier(data: NkiTensor, cores: int | Sequence[int], engine: engine = engine.gpsimd, name: str | None = None) -> NkiInstruction:
     """Wait until the other core is here too: earlier writes to data are visible to later reads of it.
 
     Both cores call it with one tensor in shared HBM, each after its writes; only the engine that executes it waits.

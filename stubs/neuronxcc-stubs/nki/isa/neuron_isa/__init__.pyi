@@ -212,7 +212,7 @@ def dma_transpose(src: AnyTensor, *, axes: Any = None, dtype: Any = None, mask: 
     See: NKI API, nki.isa.dma_transpose; Trainium2 architecture guide, DMA transpose.
     """
 
-def nc_stream_shuffle(src: AnyTensor, dst: AnyTensor, shuffle_mask: Sequence[int], *, dtype: Any = None, mask: Any = None, name: Any = None, buffer: Any = None) -> None:
+def nc_stream_shuffle(src: AnyTensor, dst: AnyTensor, shuffle_mask: int | Sequence[int], *, dtype: Any = None, mask: Any = None, name: Any = None, buffer: Any = None) -> None:
     """dst[32 q + i] = src[32 q + shuffle_mask[i]]: moves whole partitions within each quadrant of 32.
 
     One mask of 32 entries serves all quadrants; 255 leaves a partition of dst as it is. Copied bit by bit; dst may be
