@@ -318,7 +318,9 @@ def test_a_question_about_a_text_that_changes_is_not_answered_wrongly(lens: Clie
         item = next(item for item in lenses(lens, uri) if item["data"]["kind"] == "time")
         numbers.append(lens.ask("codeLens/resolve", item))
         lens.change(uri, KERNEL.replace("range(4)", f"range({count})"))
-    for number in numbers:
-        assert lens.answer(number)["result"]["command"]["title"]
+    for number in numbers:  # answers come in any order
+        early = [item for item in lens.seen if item.get("id") == number and "method" not in item]
+        answer = early[0] if early else lens.answer(number)
+        assert answer["result"]["command"]["title"]
     last = titles(lens, uri)["k"][1]
     assert last.startswith("≈ ")
