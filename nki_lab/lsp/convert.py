@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -119,7 +120,14 @@ def offset_of(text: str, starts: list[int], position: lsp.Position, encoding: st
 
 def line_starts(text: str) -> list[int]:
     """Return the offset of each line of a text."""
-    return [0, *(found.end() for found in LINE_END.finditer(text))]
+    if "\r" in text:
+        return [0, *(found.end() for found in LINE_END.finditer(text))]
+    return [0, *accumulate(len(line) + 1 for line in text.split("\n")[:-1])]
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text, without their ends."""
+    return LINE_END.split(text) if "\r" in text else text.split("\n")
 
 
 def plain(value: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from nki_lab.lsp.server import Server
 from nki_lab.lsp.texts import Module, path_of
 from nki_lab.query import Examination
 from nki_lab.query.navigation.meaning import Resolver
-from nki_lab.query.navigation.reading import Mention, Reader, Reading, Source
+from nki_lab.query.navigation.reading import Mention, Reading, Source
 from nki_lab.query.navigation.workspace import Workspace
 
 T = TypeVar("T")
@@ -65,8 +66,11 @@ class Asked:
 
     def line(self, number: int) -> int | None:
         """Return the 0-based line of the text that a 1-based line of its module is; None where it is another cell's."""
-        found = self.range(Span(self.module.file, number, 1, number, 1))
-        return None if found is None else found.start.line
+        part = bisect_right(self.module.starts, number - 1) - 1
+        if part < 0 or self.module.parts[part][0] != self.uri:
+            return None
+        line = number - 1 - self.module.starts[part]
+        return line if line < len(self.module.parts[part][1]) else None
 
     def locations(self, spans: Sequence[Span]) -> list[lsp.Location]:
         """Return the places of spans."""
@@ -87,10 +91,14 @@ def located(span: Span, modules: dict[str, Module], workspace: Workspace, encodi
     module = modules.get(span.file)
     if module is not None:
         return module.location(span, encoding)
-    reading = workspace.reading(span.file)
-    if reading is None or not Path(span.file).is_absolute():
+    lines = workspace.lines(span.file)
+    if not lines or not Path(span.file).is_absolute():
         return None
-    return lsp.Location(Path(span.file).as_uri(), range_of(span, reading.facts.line, encoding))
+
+    def line(number: int) -> str:
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+    return lsp.Location(Path(span.file).as_uri(), range_of(span, line, encoding))
 
 
 def source_of(module: Module) -> Source:
@@ -122,13 +130,12 @@ def _folders(server: Server) -> list[str]:
 async def asked(server: Server, uri: str, answer: Callable[[Asked], T], *, wide: bool = False) -> T | None:
     """Return the answer about a text, worked out beside the event loop; None for texts that do not use NKI.
 
-    A `wide` answer looks through other files, and does not keep others waiting.
+    A `wide` answer looks through other files, in trees of its own, and does not keep others waiting.
     """
     modules = open_modules(server)
     module = server.checker.module(uri)
     if module is None:
         return None
-    readers, key = server.readers, server.texts.unit(uri)
     workspace = workspace_of(server, module.file, modules)
 
     def reply(reading: Reading | None) -> T | None:
@@ -136,12 +143,6 @@ async def asked(server: Server, uri: str, answer: Callable[[Asked], T], *, wide:
             return None
         return answer(Asked(server, uri, module, reading, modules, Resolver(workspace)))
 
-    def work() -> T | None:
-        if wide:
-            return reply(workspace.reading(module.file))
-        with readers.lock:
-            reader = readers.readers.setdefault(key, Reader(module.file))
-            return reply(reader.read(source_of(module)))
-
-    readers.drop({item.uri for item in modules.values()})
-    return await asyncio.to_thread(work)
+    if wide:
+        return await asyncio.to_thread(lambda: reply(workspace.reading(module.file)))
+    return await server.trees.analysed(module, lambda facts: reply(server.readings.of(module.uri, facts)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from lsprotocol import types as lsp
@@ -14,13 +15,15 @@ from nki_lab import query
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.lsp.checker import QUIET_SECONDS, Checker, Unit, findings_of
 from nki_lab.lsp.convert import at_import, diagnostic_of
+from nki_lab.lsp.estimates import Estimates
 from nki_lab.lsp.painted import Painted
 from nki_lab.lsp.protocol import Dialogue
-from nki_lab.lsp.readers import Readers
+from nki_lab.lsp.readings import Readings
 from nki_lab.lsp.refreshing import Refresher
 from nki_lab.lsp.settings import Settings
-from nki_lab.lsp.texts import Module, Texts
+from nki_lab.lsp.texts import Module, Texts, path_of
 from nki_lab.lsp.trees import Trees
+from nki_lab.query.completion import forget
 from nki_lab.query.grouping import grouped
 
 NAME: Final = "nki-lab"
@@ -49,7 +52,7 @@ Requests = Mapping[str, Request]
 class Server(LanguageServer):
     """Keeps the open texts and the checker, and answers one editor's `requests`, by their methods."""
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: Requests, commands: Mapping[str, Callable[..., Awaitable[object]]]) -> None:
         version = str(vars(sys.modules["nki_lab"])["__version__"])  # of a higher layer, and loaded already
         super().__init__(NAME, version, lsp.TextDocumentSyncKind.Incremental, _NOTEBOOKS, protocol_cls=Dialogue)
         self.texts = Texts()
@@ -58,7 +61,9 @@ class Server(LanguageServer):
         self.painted = Painted()
         self.refresher = Refresher(self)
         self.checker = Checker(self.texts, self.settings, self._report)
-        self.readers = Readers()
+        self.estimates = Estimates(self.checker)
+        self._tasks: set[asyncio.Future[object]] = set()
+        self.readings = Readings()
         self.status = 1  # of the process, until the editor says good-bye
         self.on_leave: Callable[[], None] = lambda: None
         self._published: dict[str, list[lsp.Diagnostic]] = {}
@@ -66,6 +71,8 @@ class Server(LanguageServer):
         for method, (answer, offer) in requests.items():
             self._offer(method, answer, offer)
         self.command(EXPLAIN)(query.explain)
+        for name, command in commands.items():
+            self._command(name, command)
 
     def _offer(self, method: str, answer: Callable[..., Awaitable[object]], offer: object) -> None:
         # Any: pygls passes the server to a handler whose first parameter has a type of the server.
@@ -73,6 +80,18 @@ class Server(LanguageServer):
             return await answer(self, params)
 
         self.feature(method, offer)(handler)
+
+    def _command(self, name: str, answer: Callable[..., Awaitable[object]]) -> None:
+        async def handler(*arguments: Any) -> object:
+            return await answer(self, *arguments)
+
+        self.command(name)(handler)
+
+    def soon(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do something beside the requests."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # -- the editor ------------------------------------------------------------------------------------------------
 
@@ -125,7 +144,10 @@ class Server(LanguageServer):
         """Withdraw the findings of a file or notebook that is closed."""
         unit = self.checker.closed(uri)
         self.trees.forget(uri)
+        self.readings.forget(uri)
         self.refresher.forget(uri)
+        forget(path_of(uri) or uri)
+        self.estimates.forget(uri)
         for item in cells:
             self.painted.forget(item)
         for item in {*cells, *(unit.published if unit is not None else ())}:

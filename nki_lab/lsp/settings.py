@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,27 @@ SECTION: Final = "nki-lab"
 TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 
 
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """Hints beside the code that are wanted: `shapes` of tensors with dtype and memory, their `bytes` of a partition,
+    the predicted `cost` of lines, the `trips` of loops.
+    """
+
+    shapes: bool = True
+    bytes: bool = False
+    cost: bool = False
+    trips: bool = False
+
+
+def hints_of(table: Mapping[str, object]) -> Hints:
+    """Return the hints that settings ask for: `{"hints": {"bytes": true}}` or `{"hints.bytes": true}`."""
+    given = table.get("hints")
+    inner = given if isinstance(given, dict) else {}
+    names = [field.name for field in fields(Hints)]
+    values = {name: inner.get(name, table.get(f"hints.{name}", table.get(f"{SECTION}.hints.{name}"))) for name in names}
+    return Hints(**{name: value for name, value in values.items() if isinstance(value, bool)})
+
+
 class Settings:
     """The settings in force. `complain` reports each mistake in them once."""
 
@@ -24,6 +46,7 @@ class Settings:
         self.target: str | None = None  # as the editor's settings have it
         self.python = ""  # the interpreter or environment whose installed kernels are read
         self.steps = STEPS  # for the kernels of one file
+        self.hints = Hints()
         self._reported: set[str] = set()
 
     def take(self, values: object) -> None:
@@ -37,6 +60,7 @@ class Settings:
         self.target = target if isinstance(target, str) and target.strip() else None
         if isinstance(steps, int) and steps > 0:
             self.steps = steps
+        self.hints = hints_of(table)
 
     def arch(self, path: str) -> Arch:
         """Return the target for a file."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
 
-from nki_lab.lsp.requests import REQUESTS
+from nki_lab.lsp.requests import COMMANDS, REQUESTS
 from nki_lab.lsp.server import Server
 from nki_lab.lsp.worker import own_streams
 
@@ -59,7 +59,7 @@ async def _dialogue(
     reader: StdinAsyncReader | asyncio.StreamReader, writer: StdoutWriter | asyncio.StreamWriter
 ) -> int:
     """Speak with one editor until it leaves or its end of the line closes."""
-    server = Server(REQUESTS)
+    server = Server(REQUESTS, COMMANDS)
     stopped = threading.Event()
     server.on_leave = stopped.set
     server.protocol.set_writer(writer)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from nki_lab.diagnostic import NkiError
+from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.lsp.texts import Module
 from nki_lab.source import SyntaxFacts, syntax_facts
 
@@ -36,7 +37,8 @@ class Trees:
             before = known[1] if known is not None and known[1].file == module.file else None
             self._known.pop(module.uri, None)
             try:
-                facts = syntax_facts(source, module.file, as_typed=True, before=before)
+                with gc_relaxed():
+                    facts = syntax_facts(source, module.file, as_typed=True, before=before)
             except NkiError:
                 return None
             self._known[module.uri] = known = (module.sources, facts)

@@ -6,12 +6,13 @@ Messages are pickled, each after its length in four bytes. Standard input brings
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import pickle
 import queue
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,9 @@ from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Stopped
 from nki_lab.lsp.settings import project_of
 from nki_lab.query import Configuration, Document, EvaluationRequest, Examination, Selection
+from nki_lab.query.estimate import Estimate
+
+log = logging.getLogger(__name__)
 
 MEMORY_BYTES: Final = 8 << 30
 """Address space of the process: what asks for more ends in a MemoryError instead of a full machine."""
@@ -64,7 +68,30 @@ class Answer:
     failure: str = ""
 
 
-Message = Job | Close | None
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about a version of a document: the cost of a `kernel`, or the findings on its job's target."""
+
+    number: int
+    job: Job
+    kernel: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return the key of the document."""
+        return self.job.key
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a question; empty where the document has changed since, or the question failed."""
+
+    number: int
+    estimate: Estimate | None = None
+    findings: tuple[Diagnostic, ...] | None = None
+
+
+Message = Job | Close | Question | None
 """A message of the server; None at the end of the input."""
 
 
@@ -110,22 +137,26 @@ class Worker:
         self._newest: dict[str, int] = {}
         self._libraries: dict[object, ModuleFinder] = {}
         self._read: list[Job] = []  # their syntax is done
+        self._asked: list[Question] = []
 
     def listen(self, source: BinaryIO) -> None:
         """Take messages until the end of `source`; runs beside `work`."""
         with suppress(OSError, EOFError, pickle.UnpicklingError):
             while (message := receive(source)) is not None:
-                self._newest[message.key] = message.revision if isinstance(message, Job) else -1
+                if not isinstance(message, Question):
+                    self._newest[message.key] = message.revision if isinstance(message, Job) else -1
                 self._inbox.put(message)
         self._inbox.put(None)
 
     def work(self) -> None:
         """Examine until the end of the input."""
-        while self._read or self._take(self._next()):
+        while self._read or self._asked or self._take(self._next()):
             if not self._drain():
                 return
             if self._read:
                 self._examine(self._read.pop(0))
+            elif self._asked:
+                self._answer(self._asked.pop(0))
 
     def _next(self) -> Message:
         """Wait for a message."""
@@ -151,6 +182,8 @@ class Worker:
             self._documents.pop(message.key, None)
         elif isinstance(message, Job) and self._is_current(message):
             self._read_syntax(message)
+        elif isinstance(message, Question):
+            self._asked.append(message)
         return message is not None
 
     def _is_current(self, job: Job) -> bool:
@@ -173,15 +206,7 @@ class Worker:
         def stop() -> bool:
             return not self._drain() or not self._is_current(job)
 
-        budget = Budget(stop=stop)
-        project = _project(job)
-        request = EvaluationRequest(
-            arch=arch_of(job.target),
-            budget=budget,
-            steps=job.steps,
-            given=project.signatures(Path(job.file)),
-            library=self._library(project, job.python),
-        )
+        request = self._request(job, stop)
         try:
             found = self._documents[job.key].examine(request)
             found = replace(found, findings=tuple(self._selected(job, found.findings)))
@@ -193,6 +218,41 @@ class Worker:
         send(self._output, Answer(job.key, job.revision, examination=found))
         if gc.get_count()[0] > GARBAGE:
             gc.collect()
+
+    def _request(self, job: Job, stop: Callable[[], bool]) -> EvaluationRequest:
+        project = _project(job)
+        return EvaluationRequest(
+            arch=arch_of(job.target),
+            budget=Budget(stop=stop),
+            steps=job.steps,
+            given=project.signatures(Path(job.file)),
+            library=self._library(project, job.python),
+        )
+
+    def _answer(self, question: Question) -> None:
+        """Answer a question; whatever is to be examined comes first, and the question is asked again after it."""
+        job = question.job
+        document = self._documents.get(job.key)
+
+        def stop() -> bool:
+            return not self._drain() or bool(self._read) or not self._is_current(job)
+
+        reply = Reply(question.number)
+        if document is not None and self._is_current(job):
+            try:
+                request = self._request(job, stop)
+                if question.kernel:
+                    reply = Reply(question.number, estimate=document.estimate(question.kernel, request))
+                else:
+                    found = self._selected(job, document.examine(request).findings)
+                    reply = Reply(question.number, findings=tuple(found))
+            except Stopped:
+                if self._is_current(job):
+                    self._asked.append(question)
+                    return
+            except Exception:
+                log.exception("a question about %s failed", job.file)
+        send(self._output, reply)
 
     def _library(self, project: Configuration, python: str) -> ModuleFinder:
         """Return the modules of a project; one library as long as settings stay. `python` serves where it names

@@ -19,6 +19,7 @@ from nki_lab.query.issued import Instructed, Issued
 from nki_lab.query.links import code_link, name_link
 from nki_lab.query.names import ENGINES, documentation, instruction_of, operand_text
 from nki_lab.query.one_kernel import EvaluationRequest
+from nki_lab.query.quantities import nanoseconds
 from nki_lab.source import SyntaxFacts, known_facts
 from nki_lab.source.positions import place_of as site_of
 from nki_lab.source.trees import first_line
@@ -213,10 +214,6 @@ def _where(item: Instructed) -> str:
     if not item.time_source:
         return f"{engine}, time not modelled"
     if item.engine == "dma":
-        return f"{engine}, {item.bytes} bytes, {_nanoseconds(item.time[0])} at the full rate"
-    interval, latency = (_nanoseconds(value) for value in item.time)
+        return f"{engine}, {item.bytes} bytes, {nanoseconds(item.time[0])} at the full rate"
+    interval, latency = (nanoseconds(value) for value in item.time)
     return f"{engine}, {item.cycles:.0f} cycles ({interval}), result after {latency}"
-
-
-def _nanoseconds(value: float) -> str:
-    return f"{value / 1000:.3g} µs" if value >= 1000 else f"{value:.3g} ns"

@@ -27,7 +27,7 @@ from nki_lab.query.names import BETA1_ROOT, DOCUMENTED, instruction_of
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.module import argument_of
 from nki_lab.source.names import NameUses, definitions_of, dotted
-from nki_lab.source.trees import FUNCTIONS, FunctionNode, parameters
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, children, parameters
 
 TYPES: Final = ("namespace", "type", "function", "parameter", "variable", "enumMember")
 """Types of tokens, all of the protocol's own, so that every theme has colours for them."""
@@ -65,12 +65,16 @@ def tokens(facts: SyntaxFacts, known: Examination) -> list[Token]:
     """Return the names of a text with something to say about them, in order; `known` is its latest examination."""
     found: dict[tuple[int, int], Token] = {}
     for item in (*_definitions(facts), *_Values(facts, known).tokens(), *_references(facts, known.issued)):
-        found.setdefault((item.line, item.character), item)
+        if item.length:
+            found.setdefault((item.line, item.character), item)
     return [found[place] for place in sorted(found)]
 
 
 def _token(facts: SyntaxFacts, line: int, column: int, name: str, kind: str, *modifiers: str) -> Token:
-    return Token(line, facts.character(line, column), len(name), kind, modifiers)
+    """Return the token of a name; of length 0 where the text has another there, as in lines that were mended."""
+    start = facts.character(line, column)
+    stands = facts.line(line)[start : start + len(name)] == name
+    return Token(line, start, len(name) if stands else 0, kind, modifiers)
 
 
 # -- kernels and helpers -------------------------------------------------------------------------------------------
@@ -199,13 +203,21 @@ class _Values:
         self._functions = sorted(functions, key=lambda node: (node.lineno, -(node.end_lineno or 0)))
         self._names: list[ast.Name] = []
         self._assigned: list[ast.Assign] = []
-        for node in self._outermost():
-            for part in ast.walk(node):
-                if isinstance(part, ast.Name):
-                    self._names.append(part)
-                elif isinstance(part, ast.Assign):
+        stack: list[ast.AST] = list(self._outermost())
+        while stack:
+            part = stack.pop()
+            if isinstance(part, ast.Name):
+                self._names.append(part)
+            else:
+                if isinstance(part, ast.Assign):
                     self._assigned.append(part)
+                stack += children(part)
         self._starts = [node.lineno for node in self._functions]
+        self._own = {node: {arg.arg for arg in parameters(node.args)} for node in self._functions}
+        for stored in self._names:
+            if not isinstance(stored.ctx, ast.Load):
+                for inner in islice(self._around(stored.lineno), 1):
+                    self._own[inner].add(stored.id)
         bound: dict[FunctionNode, dict[str, dict[Place, tuple[str, ...]]]] = {}
         for place, name, modifiers in (*_given(facts, self._assigned), *_evaluated(known.variables)):
             function = next(self._around(place[0]), None)
@@ -255,6 +267,8 @@ class _Values:
             if known is not None:
                 order, places = known
                 return places[order[max(0, bisect_right(order, place) - 1)]]
+            if name in self._own[function]:
+                break
         return ()
 
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose
 from nki_lab.isa import enums
-from nki_lab.isa.activation import activation_of
-from nki_lab.isa.alu import alu_of
+from nki_lab.isa.activation import ACTIVATIONS, Activation, activation_of
+from nki_lab.isa.alu import ALU, AluOp, alu_of
 from nki_lab.isa.arch import ENGINE_REACH, TARGETS, Arch, legal_starts
 from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.isa.spec import REQUIRED, Instruction, Operand, Predicate, Register, Use, show_value
@@ -315,6 +315,13 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool], Callable[[Any], Any
     ),
 }
 """Of kinds of attributes: the words for a value, the test whether one fits, and the form in which it is kept."""
+
+
+def operators_of(operand: Operand) -> Mapping[str, AluOp | Activation]:
+    """Return the operators that an attribute may be, by name; none for other attributes."""
+    if operand.kind == "alu":
+        return ALU
+    return ACTIVATIONS if operand.kind == "activation" else {}
 
 
 def _operator(instruction: Instruction, operand: Operand, value: Any) -> object:

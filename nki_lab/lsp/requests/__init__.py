@@ -7,6 +7,7 @@ from typing import Final
 from nki_lab.lsp.requests import (
     calls,
     code_actions,
+    code_lens,
     completion,
     configuration,
     diagnostics,
@@ -23,6 +24,7 @@ from nki_lab.lsp.server import Requests
 _MODULES: Final = (
     calls,
     code_actions,
+    code_lens,
     completion,
     configuration,
     diagnostics,
@@ -37,3 +39,6 @@ _MODULES: Final = (
 
 REQUESTS: Final[Requests] = {method: answer for module in _MODULES for method, answer in module.REQUESTS.items()}
 """The answers by method, with the offers that the server makes of them."""
+
+COMMANDS: Final = code_lens.COMMANDS
+"""The commands that clients may execute, by name, beside those of the server itself."""

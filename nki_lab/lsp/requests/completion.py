@@ -11,8 +11,10 @@ from lsprotocol import types as lsp
 from nki_lab.diagnostic import Span
 from nki_lab.isa.arch import arch_of
 from nki_lab.lsp.checker import known_of
+from nki_lab.lsp.navigation import open_modules, workspace_of
 from nki_lab.lsp.server import Requests, Server
 from nki_lab.query.completion import Completion, Completions, completions, full_text, inserted
+from nki_lab.query.navigation.workspace import Workspace
 
 TRIGGERS: Final = (".", "(", ",", "=", " ")
 
@@ -44,7 +46,14 @@ async def complete(server: Server, params: lsp.CompletionParams) -> lsp.Completi
     arch, known = server.settings.arch(module.file), known_of(unit, module)
     typed = params.context.trigger_character if params.context is not None else None
     source = module.sources if module.is_notebook else module.text
-    found = await asyncio.to_thread(completions, source, *at, module.file, target=arch, known=known, typed=typed or "")
+    opened = open_modules(server)
+
+    def files() -> Workspace:
+        return workspace_of(server, module.file, opened)
+
+    found = await asyncio.to_thread(
+        completions, source, *at, module.file, target=arch, known=known, typed=typed or "", files=files
+    )
     if found is None:
         return None
     span = Span(module.file, found.line, found.start, found.line, found.cursor)

@@ -7,6 +7,7 @@ from typing import Final
 from lsprotocol import types as lsp
 
 from nki_lab.lsp.convert import plain
+from nki_lab.lsp.refreshing import CODE_LENS, INLAY_HINT
 from nki_lab.lsp.server import Requests, Server
 from nki_lab.lsp.settings import SECTION
 
@@ -35,9 +36,14 @@ async def _refresh(server: Server, given: object) -> None:
         items = [lsp.ConfigurationItem(section=SECTION)]
         found = await server.workspace_configuration_async(lsp.ConfigurationParams(items))
         given = plain(found[0]) if found else None
-    before = server.settings.target
+    before, hints = server.settings.target, server.settings.hints
     server.settings.take(given)
+    if server.settings.hints != hints:
+        server.refresher.now(INLAY_HINT)
     if server.settings.target != before:
+        for key in server.checker.units:
+            server.refresher.later(key, CODE_LENS)
+            server.refresher.later(key, INLAY_HINT)
         server.checker.again()
 
 

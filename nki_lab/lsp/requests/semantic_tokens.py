@@ -15,7 +15,7 @@ from nki_lab.lsp.texts import Module
 from nki_lab.query import tokens
 from nki_lab.query.tokens import Token
 
-TOKEN_SECONDS: Final = 0.1
+TOKEN_SECONDS: Final = 0.05
 """Colours wait so long for an evaluation; later ones make the editor ask again."""
 
 

@@ -9,7 +9,9 @@ from lsprotocol import types as lsp
 
 from nki_lab import query
 from nki_lab.lsp.checker import known_of
+from nki_lab.lsp.navigation import open_modules, workspace_of
 from nki_lab.lsp.server import Requests, Server
+from nki_lab.query.navigation.workspace import Workspace
 
 
 async def signature_help(server: Server, params: lsp.SignatureHelpParams) -> lsp.SignatureHelp | None:
@@ -22,7 +24,14 @@ async def signature_help(server: Server, params: lsp.SignatureHelpParams) -> lsp
         return None
     arch, known = server.settings.arch(module.file), known_of(unit, module)
     source = module.sources if module.is_notebook else module.text
-    found = await asyncio.to_thread(query.signature_help, source, *at, module.file, target=arch, known=known)
+    opened = open_modules(server)
+
+    def files() -> Workspace:
+        return workspace_of(server, module.file, opened)
+
+    found = await asyncio.to_thread(
+        query.signature_help, source, *at, module.file, target=arch, known=known, files=files
+    )
     if found is None:
         return None
     text = server.client_capabilities.text_document

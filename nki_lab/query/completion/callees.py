@@ -5,26 +5,30 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, Literal, Protocol
 from weakref import WeakKeyDictionary
 
+from nki_lab.isa.activation import Activation
+from nki_lab.isa.alu import ALU, AluOp
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import Instruction, Operand
 from nki_lab.kernel_runtime.interpreter.namespaces import beta1_dialect
 from nki_lab.kernel_runtime.interpreter.parameter_uses import TENSORS
+from nki_lab.kernel_runtime.issue.legality import operators_of
 from nki_lab.kernel_runtime.tensor import MemoryRegion
 from nki_lab.query.completion.cursor import Argument
+from nki_lab.query.completion.imported import imported_function
 from nki_lab.query.completion.surroundings import Surroundings
-from nki_lab.query.completion.values import KnownTensor, Method, Value, ValuesAt
+from nki_lab.query.completion.values import OPEN, KnownTensor, Method, Value, ValuesAt
 from nki_lab.query.names import operand_text, place_of, spelled
-from nki_lab.source.names import NameUses, definitions_of
+from nki_lab.source.names import NameUses, definitions_of, dotted
 from nki_lab.source.trees import FUNCTIONS, last_name
 
-Kind = Literal["", "tensor", "alu", "activation", "enum", "dtype", "buffer", "bool", "choice"]
+Kind = Literal["", "tensor", "operator", "enum", "dtype", "buffer", "bool", "choice"]
 
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -59,6 +63,13 @@ class Parameter:
     def required(self) -> bool:
         """Return whether a call without it is wrong."""
         return not self.default
+
+    @property
+    def operators(self) -> Mapping[str, AluOp | Activation]:
+        """Return the operators that it takes, by name; none where it takes something else."""
+        if self.operand is not None:
+            return operators_of(self.operand)
+        return ALU if self.kind == "operator" else {}
 
     @property
     def spelling(self) -> str:
@@ -140,7 +151,13 @@ def callee_of(around: Surroundings, node: ast.expr) -> Callee | None:
         candidates = _methods(inner.value.id, inner.attr, around.scope)
     else:
         candidates = []
-    return _own(candidates[-1], around.values) if candidates else None
+    if candidates:
+        return _own(candidates[-1], around.values)
+    path = dotted(inner, around.scope) if around.files is not None and value is OPEN else ""
+    if around.files is None or "." not in path:
+        return None
+    other = imported_function(path, around.facts.file, around.files())
+    return None if other is None else _own(*other)
 
 
 def callee_of_value(name: str, value: Value, values: Functions) -> Callee | None:
@@ -197,8 +214,12 @@ def _kind_of_operand(operand: Operand | None) -> Kind:
         return ""
     if operand.is_tensor:
         return "tensor"
-    if operand.kind in ("alu", "activation", "enum", "bool"):
-        return operand.kind  # type: ignore[return-value]
+    if operators_of(operand):
+        return "operator"
+    if operand.enum is not None:
+        return "enum"
+    if operand.kind == "bool":
+        return "bool"
     return "choice" if operand.choices else ""
 
 
@@ -234,7 +255,7 @@ def _kind_of(item: inspect.Parameter) -> tuple[Kind, type[Enum] | None]:
     if isinstance(item.default, bool):
         return "bool", None
     if item.name == "op":
-        return "alu", None
+        return "operator", None
     return ("tensor" if str(item.annotation).partition(" ")[0] in _OF_TENSORS else ""), None
 
 

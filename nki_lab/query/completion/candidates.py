@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from nki_lab.isa.activation import ACTIVATIONS
-from nki_lab.isa.alu import ALU
+from nki_lab.isa.alu import ALU, AluOp
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DTYPES, NamedDType
 from nki_lab.isa.spec import Instruction
@@ -22,7 +22,7 @@ from nki_lab.kernel_runtime.issue import nki_api_names
 from nki_lab.kernel_runtime.issue.legality import targets_from
 from nki_lab.kernel_runtime.issue.target import tile_size, tile_size_of
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
-from nki_lab.query.completion.callees import Callee, callee_of_value, of_function, tensor_methods
+from nki_lab.query.completion.callees import Callee, Parameter, callee_of_value, of_function, tensor_methods
 from nki_lab.query.entries import entry
 from nki_lab.query.names import BETA1_ROOT, ENGINES, documentation
 from nki_lab.rules.deprecations import RANGES, SIZES
@@ -265,24 +265,19 @@ def _tensor_member(name: str, value: Any) -> Completion:
 # -- what a parameter takes --------------------------------------------------------------------------------------------
 
 
-def of_kind(items: Iterable[Completion], kind: str) -> Iterator[Completion]:
+def taken(items: Iterable[Completion], parameter: Parameter) -> Iterator[Completion]:
     """Yield the names of a module that a parameter takes: operators, dtypes, memories."""
+    operators, kind = parameter.operators, parameter.kind
     for item in items:
-        if item.rank == REMOVED:
+        summary, operator = item.summary, operators.get(item.operator)
+        fits = {"operator": operator is not None, "dtype": item.kind == "dtype",
+                "buffer": isinstance(item.value, MemoryRegion)}  # fmt: skip
+        if item.rank == REMOVED or not fits.get(kind):
             continue
-        summary, fits = item.summary, False
-        if kind == "alu" and item.operator in ALU:
-            summary, fits = ALU[item.operator].doc, True
-        elif kind == "activation" and item.operator in ACTIVATIONS:
-            summary, fits = ACTIVATIONS[item.operator].formula, True
-        elif kind == "dtype":
-            fits = item.kind == "dtype"
-        elif kind == "buffer":
-            fits = isinstance(item.value, MemoryRegion)
-        if fits and item.rank == ABSENT:
+        if operator is not None:
+            summary = operator.doc if isinstance(operator, AluOp) else operator.formula
+        if item.rank == ABSENT:
             yield replace(item, callee=None, signature="")
-        elif fits:
-            yield replace(item, rank=EXPECTED, note=_EXPECTED[kind], summary=summary, callee=None, signature="")
-
-
-_EXPECTED: Final = {"alu": "operator", "activation": "activation function", "dtype": "dtype", "buffer": "memory"}
+        else:
+            note = "memory" if kind == "buffer" else kind
+            yield replace(item, rank=EXPECTED, note=note, summary=summary, callee=None, signature="")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -16,7 +16,6 @@ from nki_lab.kernel_runtime.interpreter.namespaces import BETA1
 from nki_lab.kernel_runtime.interpreter.values import Namespace
 from nki_lab.kernel_runtime.issue.known_arguments import attribute_problem
 from nki_lab.kernel_runtime.issue.target import choice, tile_size
-from nki_lab.kernel_runtime.tensor import MemoryRegion
 from nki_lab.query.completion import candidates
 from nki_lab.query.completion.callees import Callee, Parameter, callee_of
 from nki_lab.query.completion.candidates import Completion
@@ -25,6 +24,7 @@ from nki_lab.query.completion.scope_names import names_in_scope, spelled_module
 from nki_lab.query.completion.surroundings import Surroundings, lock, surroundings
 from nki_lab.query.completion.values import KnownTensor
 from nki_lab.query.evaluation_cache import Examination
+from nki_lab.query.navigation.workspace import Workspace
 from nki_lab.source.module import NEWLINE
 from nki_lab.source.trees import FUNCTIONS, first_line
 
@@ -67,12 +67,13 @@ def completions(
     target: str | Arch | None = None,
     known: Examination | None = None,
     typed: str = "",
+    files: Callable[[], Workspace] | None = None,
 ) -> Completions | None:
     """Return what can stand at a 1-based line and character column; None where that has nothing to do with NKI.
 
     `source` may be half typed, and may be the cells of a notebook, one below the other. `known` is an examination of
     the text as far as there is one. `typed` is the character that had the editor ask, if one had: a space, a bracket
-    or a comma asks for what only such a place can have.
+    or a comma asks for what only such a place can have. `files` gives the files that the text may import functions of.
     """
     found = placed(source, line, column)
     if found is None:
@@ -86,7 +87,7 @@ def completions(
         items = _imported(cursor, sources, arch)
         calls = False
         if items is None and _NEW_NAME.search(cursor.statement) is None:
-            around = surroundings(sources, file or "<source>", part, cursor, indent)
+            around = surroundings(sources, file or "<source>", part, cursor, indent, files)
             if around is not None and around.dialect:
                 tensors = evaluated_names(around, line, known)
                 items = tuple(_Completer(around, cursor, arch, tensors).items())
@@ -142,17 +143,8 @@ def evaluated_names(around: Surroundings, line: int, known: Examination | None) 
             before = places.get(item.name)
             if before is None or (before < place and place[0] < line) or before[0] >= line > place[0]:
                 places[item.name], found[item.name] = place, item
-    around.values.learn(
-        {
-            name: KnownTensor(MemoryRegion(item.memory.lower()), item.dtype, item.shape)
-            for name, item in found.items()
-            if item.dtype is not None and item.memory.lower() in _MEMORIES
-        }
-    )
+    around.values.learn(found)
     return found
-
-
-_MEMORIES: Final = frozenset(MemoryRegion)
 
 
 def _imported(cursor: Cursor, sources: Sequence[str], arch: Arch) -> tuple[Completion, ...] | None:
@@ -219,9 +211,9 @@ class _Completer:
         value = None if node is None else self._around.values.of(node, self._around.scope)
         if isinstance(value, Namespace):
             members = candidates.members_of(value.name, self._arch)
-            kind = self._parameter.kind if self._parameter is not None and self._is_value else ""
-            yield from map(self._judged, candidates.of_kind(members, kind))
-            yield from self._spelled_enumeration(members) if kind == "enum" else ()
+            if self._parameter is not None and self._is_value:
+                yield from map(self._judged, candidates.taken(members, self._parameter))
+                yield from self._spelled_enumeration(members)
             yield from members
         elif isinstance(value, type) and issubclass(value, Enum):
             yield from map(self._judged, candidates.members_of_enumeration(value))
@@ -234,7 +226,9 @@ class _Completer:
     def _spelled_enumeration(self, members: Iterable[Completion]) -> Iterator[Completion]:
         """Yield the enumeration that the parameter takes, among the names of a module."""
         wanted = self._parameter.enum if self._parameter is not None else None
-        yield from (replace(item, rank=candidates.EXPECTED) for item in members if item.value is wanted)
+        for item in members if wanted is not None else ():
+            if item.value is wanted:
+                yield replace(item, rank=candidates.EXPECTED)
 
     @staticmethod
     def _of_tensor(name: str, tensor: KnownTensor) -> str:
@@ -284,11 +278,11 @@ class _Completer:
                 yield Completion(show_value(item), "constant", candidates.EXPECTED, order, summary=parameter.summary)
         elif kind == "enum" and parameter.enum is not None:
             yield from self._members(parameter.enum)
-        elif kind in ("alu", "activation", "dtype", "buffer"):
+        elif kind in ("operator", "dtype", "buffer"):
             module = f"{BETA1}.language" if self._around.dialect == "beta1" else "nki.language"
             prefix = spelled_module(self._around, module)
             if prefix:
-                for found in candidates.of_kind(candidates.members_of(module, self._arch), kind):
+                for found in candidates.taken(candidates.members_of(module, self._arch), parameter):
                     yield replace(self._judged(found), label=f"{prefix}.{found.label}")
 
     def _members(self, kind: type[Enum]) -> Iterator[Completion]:

@@ -11,6 +11,7 @@ import keyword
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 _TEXT: Final = re.compile(
@@ -24,7 +25,7 @@ _TEXT: Final = re.compile(
 )
 """Comments, strings and joined lines; what is not closed goes on to the end of the line or of the text."""
 _MARK: Final = re.compile(r"[()\[\]{}\n;]")
-_OUTER: Final = re.compile(r"^(?:def|class|async|import|from|@)", re.MULTILINE)
+_OUTER: Final = ("\ndef ", "\nclass ", "\nasync ", "\nimport ", "\nfrom ", "\n@")
 """Beginnings of lines that stand in no bracket."""
 _BEGINS: Final = re.compile(
     r"(?:(?:def|class|return|import|from|while|with|try|except|finally|raise|assert|del|pass|break|continue|global"
@@ -39,6 +40,8 @@ _STRING: Final = '"'
 """Stands for each character of a string in blanked code."""
 _LINES_AFTER: Final = 120
 """Lines below the cursor that its statement may reach."""
+_CALLS: Final = 12
+"""Open brackets whose calls are looked at."""
 
 
 class Bracket(NamedTuple):
@@ -77,7 +80,7 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """What stands around the cursor.
+    """The words, statement and calls around the cursor.
 
     `first` and `last` are the 0-based lines of its statement in the text, `statement` is that up to the cursor, with
     strings and comments blanked. `word` is the part of a name before the cursor and `rest` the part behind it, both may
@@ -97,17 +100,21 @@ class Cursor:
     in_call: bool
 
 
+@lru_cache(maxsize=4)
 def cursor_at(text: str, offset: int) -> Cursor | None:
     """Return what stands around a place of a text; None in strings and comments, and behind numbers."""
-    code = _blanked(text[:offset])
-    if code is None:
+    line_start = text.rfind("\n", 0, offset) + 1
+    above = _blanked(text[:line_start])
+    line = _blanked_line(text[line_start:offset]) if above is not None else _blanked_line(text[:offset])
+    if line is None:
         return None
+    code = (above or "") + line
     word = _word_before(code)
     if word is None:
         return None
     rest = _WORD_AFTER.match(text, offset)
     assert rest is not None
-    tail = _blanked(text[rest.end() : _some_lines(text, rest.end())], open_end=True)
+    tail = _blanked_line(text[rest.end() : _some_lines(text, rest.end())], open_end=True)
     assert tail is not None
     code_after = code + rest[0] + tail
     start, brackets = _open_brackets(code, code_after)
@@ -118,7 +125,8 @@ def cursor_at(text: str, offset: int) -> Cursor | None:
     if before.endswith(".") and not before.endswith(".."):
         begin = _chain_start(code, len(before) - 1)
         owner = text[begin : len(before) - 1].strip()
-    calls = [call for item in reversed(brackets) if (call := _call(text, code_after, item.at, offset)) is not None]
+    around = (_call(text, code_after, item.at, offset) for item in reversed(brackets[-_CALLS:]))
+    calls = [call for call in around if call is not None]
     return Cursor(
         first=text.count("\n", 0, start),
         last=text.count("\n", 0, end),
@@ -140,11 +148,17 @@ def expression(text: str) -> ast.expr | None:
         return None
 
 
-def _blanked(text: str, *, open_end: bool = False) -> str | None:
-    """Return a text without what its strings and comments say, as long as it was.
+@lru_cache(maxsize=4)
+def _blanked(text: str) -> str | None:
+    """Return whole lines without what their strings and comments say, as long as they were.
 
-    None where a string or comment is open at its end, unless the text goes on there.
+    None where a string is open at their end. While somebody types in a line, those above stay the same.
     """
+    return _blanked_line(text)
+
+
+def _blanked_line(text: str, *, open_end: bool = False) -> str | None:
+    """Return a text without what its strings and comments say; None where one is open at its end and must not be."""
     parts = []
     at = 0
     for found in _TEXT.finditer(text):
@@ -192,9 +206,7 @@ def _word_before(code: str) -> str | None:
 
 def _open_brackets(code: str, whole: str) -> tuple[int, list[Bracket]]:
     """Return where the statement at the end of `code` begins, and the brackets that are open there; `whole` goes on."""
-    start = 0
-    for found in _OUTER.finditer(code):
-        start = found.start()
+    start = max(code.rfind(text) for text in _OUTER) + 1
     brackets: list[Bracket] = []
     line_start = start
     for found in _MARK.finditer(code, start):

@@ -1,4 +1,4 @@
-"""What accepting a completion writes: a name, or a call with all required arguments as a snippet."""
+"""The text that accepting a completion writes: a name, or a call with all required arguments as a snippet."""
 
 from __future__ import annotations
 

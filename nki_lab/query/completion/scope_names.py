@@ -23,14 +23,20 @@ _CUSTOMARY: Final = {"nki.language": "nl", "nki.isa": "nisa"}
 
 def names_in_scope(around: Surroundings, known: Mapping[str, Variable]) -> Iterator[Completion]:
     """Yield the names that the scope at the cursor can read, inner ones first; `known` is what an evaluation tells."""
+    listed = around.values.listed(around.scope, lambda: _names(around, known))
+    return (item for item, bound in listed if bound or item.label in around.words)
+
+
+def _names(around: Surroundings, known: Mapping[str, Variable]) -> Iterator[tuple[Completion, bool]]:
+    """Yield the names of all scopes around, and whether they are bound whatever the place of the cursor is."""
     seen: set[str] = set()
     for scope in around.scope.enclosing():
         own = set(_parameters(scope))
         for name in sorted({*scope.bound, *scope.imports, *scope.definitions, *scope.aliases}):
             bound = name in own or name in scope.definitions or name in scope.imports or scope is not around.scope
-            if name not in seen and not name.startswith("__") and (bound or name in around.words):
+            if name not in seen and not name.startswith("__"):
                 seen.add(name)
-                yield _name(around, name, known.get(name), is_parameter=name in own)
+                yield _name(around, name, known.get(name), is_parameter=name in own), bound
 
 
 def spelled_module(around: Surroundings, module: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nki_lab.isa.arch import Arch, arch_of
@@ -12,6 +12,7 @@ from nki_lab.query.completion.completing import evaluated_names, placed
 from nki_lab.query.completion.cursor import expression
 from nki_lab.query.completion.surroundings import lock, surroundings
 from nki_lab.query.evaluation_cache import Examination
+from nki_lab.query.navigation.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ def signature_help(
     *,
     target: str | Arch | None = None,
     known: Examination | None = None,
+    files: Callable[[], Workspace] | None = None,
 ) -> SignatureHelp | None:
     """Return the signature of the innermost known call around a 1-based line and character column.
 
@@ -53,7 +55,7 @@ def signature_help(
     sources, part, cursor, indent = found
     arch = arch_of(target if target is not None else choice.outside())
     with lock:
-        around = surroundings(sources, file or "<source>", part, cursor, indent)
+        around = surroundings(sources, file or "<source>", part, cursor, indent, files)
         if around is None or not around.dialect:
             return None
         evaluated_names(around, line, known)

@@ -10,7 +10,7 @@ import ast
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.query.completion.cursor import Cursor
 from nki_lab.query.completion.values import ValuesAt
+from nki_lab.query.navigation.workspace import Workspace
 from nki_lab.source import SyntaxFacts, syntax_facts
 from nki_lab.source.magics import UNKNOWN
 from nki_lab.source.names import NameUses
@@ -41,6 +42,7 @@ class Surroundings:
     scope: NameUses
     dialect: str  # empty where the text does not use NKI
     in_kernel_code: bool
+    files: Callable[[], Workspace] | None
     words: frozenset[str]
 
 
@@ -49,6 +51,13 @@ class _Known:
     texts: tuple[str, ...]
     facts: SyntaxFacts
     values: ValuesAt
+    words: tuple[NameUses | None, int, frozenset[str]] = (None, 0, frozenset())
+
+    def words_above(self, scope: NameUses, line: int) -> frozenset[str]:
+        """Return the words of the lines above in the function around."""
+        if self.words[:2] != (scope, line):
+            self.words = scope, line, _words_above(self.facts, scope, line)
+        return self.words[2]
 
 
 _kept: OrderedDict[str, _Known] = OrderedDict()
@@ -56,11 +65,18 @@ lock: Final = threading.RLock()
 """Held while surroundings are made and read: the trees of one state of a file go over into the next."""
 
 
-def surroundings(sources: Sequence[str], file: str, part: int, cursor: Cursor, indent: int) -> Surroundings | None:
+def surroundings(
+    sources: Sequence[str],
+    file: str,
+    part: int,
+    cursor: Cursor,
+    indent: int,
+    files: Callable[[], Workspace] | None = None,
+) -> Surroundings | None:
     """Return what is around the cursor in the text `part` of a file's sources; None where nothing can be read.
 
-    `indent` is the indentation of the cursor's line, or the column of the cursor in an empty one. The caller holds
-    `lock`.
+    `indent` is the indentation of the cursor's line, or the column of the cursor in an empty one; `files` gives the
+    others that the text may import. The caller holds `lock`.
     """
     lines = sources[part].split("\n")
     rest = _without(lines, cursor)
@@ -78,7 +94,8 @@ def surroundings(sources: Sequence[str], file: str, part: int, cursor: Cursor, i
         scope,
         dialect or "",
         any(known.values.is_kernel_code(item) for item in scope.enclosing()),
-        _words_above(known.facts, scope, line),
+        files,
+        known.words_above(scope, line),
     )
 
 

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from nki_lab.isa.spec import Beta1, Instruction
+from nki_lab.kernel_runtime.interpreter import Variable
 from nki_lab.kernel_runtime.interpreter.parameter_uses import TENSORS
 from nki_lab.kernel_runtime.issue.known_arguments import OPEN, KnownTensor
-from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 from nki_lab.rules.known_values import KnownValues, Method, Value, signature_of
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.names import NameUses
 from nki_lab.source.trees import FUNCTIONS, last_name, parameters
 
+V = TypeVar("V")
+
+_MEMORIES: Final = frozenset(MemoryRegion)
 _OWN: Final = (*FUNCTIONS, ast.ClassDef)
 _OF_TENSORS: Final = frozenset({"ap", "reshape", "broadcast_to", "expand_dims", "shape", "dtype", "buffer"})
 """Attributes that mark what they are read from as a tensor, in kernel code."""
@@ -33,14 +37,27 @@ class ValuesAt(KnownValues):
         self._kernel_code |= {item.node for item in facts.classes}
         self._known: dict[NameUses, bool] = {}
         self._used: dict[NameUses, frozenset[str]] = {}
+        self._evaluated: Mapping[str, Variable] = {}
         self._seen: dict[str, KnownTensor] = {}
+        self._listed: dict[NameUses, Sequence[Any]] = {}
 
-    def learn(self, tensors: Mapping[str, KnownTensor]) -> None:
+    def learn(self, variables: Mapping[str, Variable]) -> None:
         """Take what an evaluation says of the names of the function at hand."""
-        if self._seen != tensors:
-            self._seen = dict(tensors)
-            self._names.clear()
-            self._bound.clear()
+        if self._evaluated != variables:
+            self._evaluated = dict(variables)
+            self._seen = {
+                name: KnownTensor(MemoryRegion(item.memory.lower()), item.dtype, item.shape)
+                for name, item in variables.items()
+                if item.dtype is not None and item.memory.lower() in _MEMORIES
+            }
+            for table in (self._names, self._bound, self._listed):
+                table.clear()
+
+    def listed(self, scope: NameUses, make: Callable[[], Iterable[V]]) -> Sequence[V]:
+        """Return a list about the names of a scope, which is made once for as long as nothing is learnt."""
+        if scope not in self._listed:
+            self._listed[scope] = tuple(make())
+        return self._listed[scope]
 
     def is_kernel_code(self, scope: NameUses) -> bool:
         """Return whether a function or class is kernel code, or calls NKI's functions as kernel code does."""

@@ -154,20 +154,11 @@ def _parts_before(module: str, offset: int, word: str) -> int:
     return 0
 
 
-class Reader:
-    """Reads one text over its versions; what is unchanged is kept, so that earlier readings are used up."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self._source: Source | None = None
-        self._reading: Reading | None = None
-
-    def read(self, source: Source) -> Reading | None:
-        """Return the names of the text as it is now; None where nothing of it can be read."""
-        if source != self._source:
-            before, self._reading, self._source = self._reading, None, source
-            self._reading = reading_of(source, self.file, before)
-        return self._reading
+def reading_of_facts(facts: SyntaxFacts, before: Reading | None = None) -> Reading:
+    """Return the names of a text whose facts are known; `before` is a reading of an earlier state, and is used up."""
+    if before is not None and before.facts is facts:
+        return before
+    return Reading(facts, occurrences_of(facts.tree, None if before is None else before.scope))
 
 
 def reading_of(source: Source | bytes, file: str, before: Reading | None = None) -> Reading | None:
@@ -176,4 +167,4 @@ def reading_of(source: Source | bytes, file: str, before: Reading | None = None)
         facts = syntax_facts(source, file, as_typed=True, before=None if before is None else before.facts)
     except NkiError:
         return None
-    return Reading(facts, occurrences_of(facts.tree, None if before is None else before.scope))
+    return reading_of_facts(facts, before)

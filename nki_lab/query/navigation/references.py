@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nki_lab.diagnostic import Span
+from nki_lab.query.navigation.declared import declarations_of
 from nki_lab.query.navigation.meaning import Bound, Meaning, Module, Outside, Resolver
 from nki_lab.query.navigation.reading import Mention, Reading
 from nki_lab.source.name_places import ending, imported_place, keyword_place
@@ -38,13 +39,18 @@ def target_of(resolver: Resolver, reading: Reading, mention: Mention) -> Meaning
 
 
 def definitions(resolver: Resolver, reading: Reading, mention: Mention) -> list[Span]:
-    """Return the places where a name is bound: of an imported one, those in the module that binds it."""
+    """Return the places where a name is bound: of an imported one, those in the module that binds it.
+
+    A name of NKI leads to its declaration in the packaged stubs, that of another library nowhere.
+    """
     meaning = resolver.mention(reading, mention)
-    found = resolver.places(resolver.followed(meaning))
-    if not found and isinstance(meaning, Bound) and isinstance(mention.named, Occurrence):
-        outside = isinstance(resolver.followed(meaning), Outside)
-        return [] if outside and mention.named.role == "import" else resolver.places(meaning)
-    return found
+    followed = resolver.followed(meaning)
+    if isinstance(followed, Outside):
+        found = declarations_of(followed.dotted, resolver.workspace)
+        is_read = isinstance(mention.named, Occurrence) and mention.named.role != "import"
+        return resolver.places(meaning) if not found and is_read else found
+    found = resolver.places(followed)
+    return found or (resolver.places(meaning) if isinstance(mention.named, Occurrence) else [])
 
 
 def declarations(resolver: Resolver, reading: Reading, mention: Mention) -> list[Span]:
@@ -133,7 +139,8 @@ def highlights(resolver: Resolver, reading: Reading, mention: Mention) -> list[U
     """Return the places of the same text that mention the same name."""
     target = target_of(resolver, reading, mention)
     found = in_order(uses_in(resolver, reading, target)) if target is not None else []
-    return found or [Use(mention.span)]
+    is_found = any(item.span == mention.span for item in found)
+    return found if is_found else in_order(iter([*found, Use(mention.span)]))
 
 
 def references(resolver: Resolver, reading: Reading, mention: Mention, *, declared: bool) -> list[Span]:

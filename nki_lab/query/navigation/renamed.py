@@ -28,6 +28,8 @@ def difference(reading: Reading, lines: Sequence[str], old: str, new: str) -> in
     after = reading_of(_as_source(reading, lines), reading.file)
     if after is None:
         return 1
+    if torn := after.facts.parsed.unread - reading.facts.parsed.unread:
+        return min(torn)
     before, then = list(_profile(reading)), list(_profile(after))
     names: dict[object, object] = {}
     taken: dict[object, object] = {}

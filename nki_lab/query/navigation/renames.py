@@ -133,6 +133,10 @@ class _Renaming:
 
     def collect(self) -> None:
         """Find all places."""
+        root = self._root
+        others = spread(self._resolver, root.reading, root) if root.scope.kind == "module" else []
+        users = [(item, self._from_elsewhere(item)) for item in others]
+        self._readings |= {item.file: item for item in others if item.file not in self._readings}
         done = 0
         while done < len(self._pending):
             bound = self._pending[done]
@@ -141,9 +145,9 @@ class _Renaming:
             self._check_classes(bound)
             for _, item in bound.scope.mentions(self._old):
                 self._mention(bound.reading, item)
-            if bound.scope.kind == "module":
-                for reading in spread(self._resolver, bound.reading, bound):
-                    self._user(self._readings.setdefault(reading.file, reading), bound)
+            for reading, found in users:
+                for scope, node in found.get(bound.key, ()):
+                    self._user(reading, scope, node)
         if any(item.role == "parameter" for item in self._root.scope.bindings(self._old)):
             self._keywords()
 
@@ -178,34 +182,37 @@ class _Renaming:
         for span in spans or [None]:
             self._put(reading, span, item.node)
 
-    def _user(self, reading: Reading, bound: Bound) -> None:
-        """Add the places of a file that may import a name of a module."""
+    def _from_elsewhere(self, reading: Reading) -> dict[object, list[tuple[NameScope, ast.AST]]]:
+        """Return the imports, attributes and names of a file with the old name, by the keys of what they mean."""
         resolver, old = self._resolver, self._old
+        found: dict[object, list[tuple[NameScope, ast.AST]]] = {}
         for scope in reading.scope.subtree():
             for item in scope.imports:
-                alias = item.node
-                if not isinstance(alias, ast.alias) or alias.name != old or not isinstance(item.owner, ast.ImportFrom):
-                    continue
-                target = resolver.imported(reading, item)
-                if target is None or target.key != bound.key:
-                    continue
-                if alias.asname is not None:
-                    self._put(reading, imported_place(reading.facts, alias), alias)
-                    continue
-                binder = scope.binder(old) or scope
-                other = Bound(reading, binder, old)
-                if other.key not in self._keys:
-                    self._keys.add(other.key)
-                    self._pending.append(other)
+                if getattr(item.node, "name", "") == old and isinstance(item.owner, ast.ImportFrom):
+                    target = resolver.imported(reading, item)
+                    found.setdefault(target and target.key, []).append((scope, item.node))
             for attribute in scope.attributes.get(old, ()):
-                found = resolver.expression(reading, scope, attribute)
-                if found is not None and found.key == bound.key:
-                    self._put(reading, ending(reading.facts, attribute, old), attribute)
-            for item in scope.occurrences.get(old, ()):
-                if scope.binder(old) is None:
-                    found = resolver.local(reading, scope, old)
-                    if found is not None and found.key == bound.key:
-                        self._mention(reading, item)
+                target = resolver.expression(reading, scope, attribute)
+                found.setdefault(target and target.key, []).append((scope, attribute))
+            if scope.binder(old) is None:
+                target = resolver.local(reading, scope, old)
+                nodes = [item.node for item in scope.occurrences.get(old, ())]
+                found.setdefault(target and target.key, []).extend((scope, node) for node in nodes)
+        return found
+
+    def _user(self, reading: Reading, scope: NameScope, node: ast.AST) -> None:
+        """Add a place of another file; a name that it imports unchanged is renamed there too."""
+        if isinstance(node, ast.alias) and node.asname is None:
+            other = Bound(reading, scope.binder(self._old) or scope, self._old)
+            if other.key not in self._keys:
+                self._keys.add(other.key)
+                self._pending.append(other)
+        elif isinstance(node, ast.alias):
+            self._put(reading, imported_place(reading.facts, node), node)
+        elif isinstance(node, ast.Attribute):
+            self._put(reading, ending(reading.facts, node, self._old), node)
+        else:
+            self._mention(reading, Occurrence(self._old, node, "read"))
 
     # -- parameters ------------------------------------------------------------------------------------------------
 
@@ -262,7 +269,7 @@ class _Renaming:
             refuse(f"{self._new} is bound in the same scope already: {where}", "choose another name", places[0])
         inside = any(scope.kind == "class" for scope in _around(bound.scope))
         private = [name for name in (self._old, self._new) if name.startswith("__") and not name.endswith("__")]
-        if private and (inside or any(scope.kind == "class" for scope, _ in bound.scope.mentions(self._old))):
+        if private and (inside or _is_in_class(bound, self._old)):
             refuse(f"{private[0]} has another name in a class, where Python mangles it", "rename it by hand")
 
     def _check_classes(self, bound: Bound) -> None:
@@ -288,6 +295,11 @@ class _Renaming:
         if line:
             message = f"with the name {self._new}, {file}, line {line} would mean another thing"
             refuse(message, "choose another name", Span(file, line, 1, line, 2))
+
+
+def _is_in_class(bound: Bound, name: str) -> bool:
+    """Return whether a class inside the scope of a name mentions it."""
+    return any(outer.kind == "class" for scope, _ in bound.scope.mentions(name) for outer in _around(scope))
 
 
 def _around(scope: NameScope) -> Iterator[NameScope]:

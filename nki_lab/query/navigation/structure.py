@@ -62,7 +62,7 @@ def _of_node(node: ast.AST, lines: Sequence[str]) -> Iterator[Fold]:
         suite = getattr(node, name, None)
         if isinstance(suite, list) and suite and isinstance(suite[0], ast.stmt):
             yield from _imports(suite)
-            if isinstance(node, ast.Module):
+            if isinstance(node, ast.Module) or (name == "orelse" and _is_elif(suite[0], lines)):
                 continue
             start, end = _start_of(node, name, suite[0], lines), _end_of(suite)
             yield Fold(start, end)
@@ -75,13 +75,16 @@ def _of_node(node: ast.AST, lines: Sequence[str]) -> Iterator[Fold]:
         yield Fold(start, max(getattr(item, "end_lineno", start) for item in inner or [node]))
 
 
+def _is_elif(first: ast.stmt, lines: Sequence[str]) -> bool:
+    """Return whether an `elif` begins what stands in the tree as an `if` below an `else`."""
+    return isinstance(first, ast.If) and lines[first.lineno - 1].encode()[first.col_offset :].startswith(b"elif")
+
+
 def _start_of(node: ast.AST, name: str, first: ast.stmt, lines: Sequence[str]) -> int:
     """Return the line of a block's header."""
     if name == "body":
         return node.pattern.lineno if isinstance(node, ast.match_case) else getattr(node, "lineno", 1)
     above = first_line(first)
-    if isinstance(first, ast.If) and lines[above - 1].lstrip().startswith("elif"):
-        return above
     number = above
     while number > 1 and not _ELSE.match(lines[number - 1]):
         number -= 1

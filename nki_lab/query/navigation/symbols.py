@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from nki_lab.diagnostic import Span
@@ -126,8 +126,9 @@ def workspace_symbols(workspace: Workspace, wanted: str) -> list[Symbol]:
         for item in _symbols_in(workspace, path):
             rank = fitness(item.name, wanted)
             if rank is not None:
-                ranked.append((rank, not item.detail.startswith("kernel"), item.name, path, item))
-    ranked.sort(key=lambda entry: (entry[:4], entry[4].place.line))
+                is_kernel = item.detail.startswith("kernel")
+                ranked.append((rank[0], not is_kernel, rank[1], item.name, path, item))
+    ranked.sort(key=lambda entry: (entry[:5], entry[5].place.line))
     return [item for *_, item in ranked[:MOST_FOUND]]
 
 
@@ -135,14 +136,15 @@ def _symbols_in(workspace: Workspace, path: str) -> tuple[Symbol, ...]:
     source = workspace.texts.get(path)
     opened = source if source is None or isinstance(source, str) else tuple(source)
     key = (path, workspace.library.stamp(path) if opened is None else hash(opened))
-    if key not in _files:
-        reading = workspace.reading(path)
-        usable = reading is not None and reading.uses_nki
-        found = document_symbols(reading, Examination()) if usable and reading is not None else []
-        _files[key] = tuple(item for item in found if item.kind in ("function", "class"))
+    known = _files.get(key)
+    if known is None:
+        reading = workspace.glance(path)
+        found = [] if reading is None or not reading.uses_nki else document_symbols(reading, Examination())
+        known = tuple(replace(item, inside=()) for item in found if item.kind in ("function", "class"))
+        _files[key] = known
         while len(_files) > KEPT:
             _files.popitem(last=False)
-    return _files[key]
+    return known
 
 
 def fitness(name: str, wanted: str) -> tuple[int, int] | None:

@@ -16,10 +16,11 @@ from nki_lab.kernel_runtime.interpreter import ModuleFinder
 from nki_lab.kernel_runtime.interpreter.module_finder import MOST_BYTES
 from nki_lab.query.navigation.reading import Reading, Source, reading_of
 from nki_lab.query.project_files import FOLDERS_UP, callers_of, files_below, uses_nki
+from nki_lab.source.module import decoded, normalized
 from nki_lab.source_files import read_source
 
-KEPT: Final = 40
-"""Texts whose names are remembered."""
+KEPT: Final = 12
+"""Texts whose names are remembered from one request to the next."""
 
 _readings: OrderedDict[tuple[str, Hashable], Any] = OrderedDict()
 _MISSING: Final = object()
@@ -37,28 +38,57 @@ class Workspace:
         self.library = library
         self.texts = texts
         self.folders = tuple(folders)
+        self._read: dict[str, Reading | None] = {}
+        self._lines: dict[str, Sequence[str]] = {}
 
     def reading(self, path: str) -> Reading | None:
         """Return the names of a file; None where it cannot be read."""
+        if path not in self._read:
+            self._read[path] = self._recalled(path)
+        return self._read[path]
+
+    def glance(self, path: str) -> Reading | None:
+        """Return the names of a file that is not asked about again: nothing of it is kept."""
+        return self._read[path] if path in self._read else self._made(path)
+
+    def lines(self, path: str) -> Sequence[str]:
+        """Return the lines of a file; none where it cannot be read."""
+        reading = self._read.get(path)
+        if reading is not None:
+            return reading.facts.lines
+        if path not in self._lines:
+            try:
+                self._lines[path] = normalized(decoded(read_source(path, MOST_BYTES))[0]).split("\n")
+            except (OSError, ValueError, SyntaxError, LookupError):
+                self._lines[path] = ()
+        return self._lines[path]
+
+    def _recalled(self, path: str) -> Reading | None:
         opened = self.texts.get(path)
         state = self.library.stamp(path) if opened is None else opened if isinstance(opened, str) else tuple(opened)
-        if state is None or (opened is None and not path.endswith(".py")):
+        if state is None:
             return None
         with _lock:
             known = _readings.get((path, state), _MISSING)
             if known is not _MISSING:
                 _readings.move_to_end((path, state))
                 return known
-        try:
-            source = read_source(path, MOST_BYTES) if opened is None else opened
-        except (OSError, ValueError):
-            return None
-        made = reading_of(source, path)
+        made = self._made(path)
         with _lock:
             _readings[path, state] = made
             while len(_readings) > KEPT:
                 _readings.popitem(last=False)
         return made
+
+    def _made(self, path: str) -> Reading | None:
+        opened = self.texts.get(path)
+        if opened is None and not path.endswith((".py", ".pyi")):
+            return None
+        try:
+            source = read_source(path, MOST_BYTES) if opened is None else opened
+        except (OSError, ValueError):
+            return None
+        return reading_of(source, path)
 
     def module(self, level: int, name: str, importer: str) -> str | None:
         """Return the file, or the folder, of the module that `importer` imports; None where it is not to be read."""

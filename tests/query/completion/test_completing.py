@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nki_lab.isa.spec import REQUIRED, TABLE
-from nki_lab.query.completion import candidates
+from nki_lab.query.completion import candidates, forget
 from tests.every import for_each
 from tests.query.completion.marked import HEAD, TAIL, accepted, complete, labels, named, within
 
@@ -354,3 +354,36 @@ def test_without_snippets_the_name_alone_is_written() -> None:
 def test_a_decorator_and_an_import_are_no_calls() -> None:
     assert accepted("import nki\n\n@nki.j|\ndef k(x):\n    return x\n", "jit").split("\n")[2] == "@nki.jit"
     assert accepted("from nki.isa import nc_|\n", "nc_matmul") == "from nki.isa import nc_matmul\n"
+
+
+# -- what is kept ------------------------------------------------------------------------------------------------------
+
+
+def test_names_follow_the_text_from_statement_to_statement() -> None:
+    body = ["first = nl.load(x)", "second = first[0:64]", "third = second.reshape((64, 8, 8))"]
+    for count in range(len(body)):
+        above = "".join(f"    {line}\n" for line in body[: count + 1])
+        name = body[count].partition(" ")[0]
+        for typed in ("nisa.tensor_copy(dst=|", f"{name}.|"):
+            found = complete(f"{HEAD}{above}    {typed}{TAIL}")
+            assert found is not None
+            assert {name, "reshape"} & {item.label for item in found.items}
+    found = complete(f"{HEAD}    t|{TAIL}")
+    assert found is not None
+    assert not {"first", "second", "third"} & {item.label for item in found.items}
+
+
+def test_the_answer_does_not_depend_on_what_was_asked_before() -> None:
+    text = f"{HEAD}    late = tile[0:32]\n    nisa.tensor_copy(dst=|, src=acc){TAIL}"
+
+    def shown() -> list[tuple[str, int, str, str]]:
+        found = complete(text)
+        assert found is not None
+        return [(item.label, item.rank, item.note, item.signature) for item in found.items]
+
+    alone = shown()
+    for other in (f"{HEAD}    x = (|{TAIL}", "import nki\nnki.|", f"{HEAD.replace('tile', 'other')}    ot|{TAIL}"):
+        complete(other)
+        assert shown() == alone
+    forget("marked.py")
+    assert shown() == alone

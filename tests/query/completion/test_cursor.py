@@ -206,7 +206,7 @@ def test_whatever_an_author_wrote_was_offered(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "nki", "\0nki.", "nki\ud800 nl.", "import nki\n" + "(" * 3000, "import nki\n" + "f(" * 400]
+    "text", ["", "nki", "\0nki.", "nki\ud800 nl.", "import nki\n" + "(" * 3000, "import nki\n" + "f(" * 4000]
 )
 def test_strange_texts_are_answered(text: str) -> None:
     lines = text.split("\n")
