@@ -182,7 +182,7 @@ class Client:
         return [item for item in told if item["uri"] == uri]
 
     def pulled(self, uri: str, **more: Any) -> Message:
-        """Ask for the findings in a text."""
+        """Ask for the findings in a text; the answer comes when its kernels are evaluated."""
         return dict(self.request("textDocument/diagnostic", {"textDocument": {"uri": uri}} | more))
 
     def hover(self, uri: str, line: int, character: int, seconds: float = SECONDS) -> str:

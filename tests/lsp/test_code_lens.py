@@ -69,6 +69,7 @@ def execute(client: Client, command: str, *arguments: object) -> Any:
 
 def hints(client: Client, uri: str) -> dict[int, str]:
     """The hints by line."""
+    client.pulled(uri)
     where = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}
     found = client.request("textDocument/inlayHint", {"textDocument": {"uri": uri}, "range": where})
     return {item["position"]["line"]: item["label"] for item in found}
@@ -201,6 +202,7 @@ def test_places_are_in_the_editor_s_units(encoding: str, width: int) -> None:
         "    for i in range(4):", "    '😀'\n    for i in range(4):"
     )
     client.open("file:///k.py", text)
+    client.pulled("file:///k.py")
     where = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}
     asked = {"textDocument": {"uri": "file:///k.py"}, "range": where}
     found = {item["label"]: item["position"]["character"] for item in client.request("textDocument/inlayHint", asked)}

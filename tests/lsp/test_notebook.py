@@ -110,6 +110,7 @@ def test_hovers_and_hints_know_the_cells_above(client: Client, name: str) -> Non
     body = "%%nki\n@nki.jit\ndef k(x: nt.tensor[128, 64]):\n    tile = nl.load(x)\n    return x"
     notebook = Notebook(client, name, IMPORTS, body)
     where = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}
+    client.pulled(notebook.cell(1))  # which waits for the evaluation
     hints = client.request("textDocument/inlayHint", {"textDocument": {"uri": notebook.cell(1)}, "range": where})
     assert [(item["position"]["line"], item["label"]) for item in hints] == [(3, ": 128×64 float32 SBUF")]
     assert "(128, 64) float32 in SBUF" in client.hover(notebook.cell(1), 3, 5)

@@ -58,7 +58,7 @@ def decoded(data: list[int], text: str, legend: dict[str, Any], unit: str = "utf
 
 def full(client: Client, uri: str) -> dict[str, Any]:
     """The tokens of a text, once its kernels are evaluated."""
-    client.request("textDocument/diagnostic", {"textDocument": {"uri": uri}})  # which waits longest
+    client.pulled(uri)
     return dict(client.request("textDocument/semanticTokens/full", {"textDocument": {"uri": uri}}))
 
 
@@ -181,7 +181,7 @@ def test_changes_lead_to_the_new_answer(painter: Painter, uri: str) -> None:
     client.open(uri, KERNEL)
     first = full(client, uri)
     client.change(uri, (8, 0, 8, 0, "    twin = nl.ndarray((128, 64), nl.float32, buffer=nl.psum)\n"))
-    client.request("textDocument/diagnostic", {"textDocument": {"uri": uri}})
+    client.pulled(uri)
     asked = {"textDocument": {"uri": uri}, "previousResultId": first["resultId"]}
     found = client.request("textDocument/semanticTokens/full/delta", asked)
     data = list(first["data"])
@@ -215,7 +215,7 @@ def test_each_cell_has_its_own_colours(painter: Painter) -> None:
     client, legend = painter
     cell = "%%nki --target trn2\n" + KERNEL[len(HEAD) :].replace("nt.tensor", "nki.typing.tensor")
     notebook = Notebook(client, "colours", HEAD, cell)
-    client.request("textDocument/diagnostic", {"textDocument": {"uri": notebook.cell(1)}})
+    client.pulled(notebook.cell(1))
     for number, text in ((0, HEAD), (1, cell)):
         asked = {"textDocument": {"uri": notebook.cell(number)}}
         found = client.request("textDocument/semanticTokens/full", asked)["data"]

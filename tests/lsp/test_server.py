@@ -267,6 +267,7 @@ def test_other_files_are_not_offered_to_be_migrated(client: Client, uri: str) ->
 def test_shapes_stand_beside_the_names_that_are_bound(client: Client, uri: str) -> None:
     client.open(uri, kernel("width = 3", "y = nl.ndarray((64, 2, width), nl.bfloat16, buffer=nl.psum)"))
     where = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}
+    client.pulled(uri)  # which waits for the evaluation
     hints = client.request("textDocument/inlayHint", {"textDocument": {"uri": uri}, "range": where})
     assert [(item["position"]["line"], item["position"]["character"], item["label"]) for item in hints] == [
         (8, 8, ": 128×64 float32 SBUF"),
