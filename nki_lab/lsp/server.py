@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 
-from nki_lab import query
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.lsp.checker import QUIET_SECONDS, Checker, Unit, findings_of
 from nki_lab.lsp.convert import at_import, diagnostic_of
+from nki_lab.lsp.examiner import Examiner
+from nki_lab.lsp.handshake import server_info
+from nki_lab.lsp.pages import Pages
+from nki_lab.lsp.progress import Evaluations
+from nki_lab.lsp.project_findings import ProjectFindings
 from nki_lab.lsp.protocol import Dialogue
 from nki_lab.lsp.settings import Settings
-from nki_lab.lsp.texts import Module, Texts
+from nki_lab.lsp.texts import Module, Texts, path_of
 from nki_lab.query.grouping import grouped
 
-NAME: Final = "nki-lab"
 EXPLAIN: Final = "nki-lab.explain"
 """The command that gives the page of a code, as `nki-lab explain` prints it."""
+
+REFRESH_SECONDS: Final = 0.05
+"""Changes that come together within this are one reason to ask again."""
 
 _PYTHON: Final = [lsp.NotebookCellLanguage(language="python")]
 _NOTEBOOKS: Final = lsp.NotebookDocumentSyncOptions(
@@ -45,19 +51,31 @@ Requests = Mapping[str, Request]
 class Server(LanguageServer):
     """Keeps the open texts and the checker, and answers one editor's `requests`, by their methods."""
 
-    def __init__(self, requests: Requests) -> None:
-        version = str(vars(sys.modules["nki_lab"])["__version__"])  # of a higher layer, and loaded already
-        super().__init__(NAME, version, lsp.TextDocumentSyncKind.Incremental, _NOTEBOOKS, protocol_cls=Dialogue)
+    def __init__(self, requests: Requests, examiner: Examiner) -> None:
+        super().__init__(
+            **server_info(),
+            text_document_sync_kind=lsp.TextDocumentSyncKind.Incremental,
+            notebook_document_sync=_NOTEBOOKS,
+            protocol_cls=Dialogue,
+        )
         self.texts = Texts()
         self.settings = Settings(self.complain)
-        self.checker = Checker(self.texts, self.settings, self._report)
+        self.checker = Checker(self.texts, self.settings, examiner, self._report)
         self.status = 1  # of the process, until the editor says good-bye
         self.on_leave: Callable[[], None] = lambda: None
         self._published: dict[str, list[lsp.Diagnostic]] = {}
         self._early: set[str] = set()  # units that were asked for findings before everything was known
         for method, (answer, offer) in requests.items():
             self._offer(method, answer, offer)
-        self.command(EXPLAIN)(query.explain)
+        self._refreshing: asyncio.TimerHandle | None = None
+        self.project = ProjectFindings(self.settings, self.reports, self.checker.buffers)
+        self.evaluations = Evaluations(self)
+        self.pages = Pages(self)
+
+        async def explain(name: str) -> str | None:
+            return await self.pages.explain(name)
+
+        self.command(EXPLAIN)(explain)
 
     def _offer(self, method: str, answer: Callable[..., Awaitable[object]], offer: object) -> None:
         # Any: pygls passes the server to a handler whose first parameter has a type of the server.
@@ -98,6 +116,20 @@ class Server(LanguageServer):
         """Log a message that made no sense, or a mistake of ours; the user's screen does not show it."""
         log.error("%s", error, exc_info=error)
 
+    def take_folders(self) -> None:
+        """Take the folders that the editor has open."""
+        folders = [item.uri for item in self.workspace.folders.values()]
+        if not folders and self.workspace.root_uri:
+            folders = [self.workspace.root_uri]
+        self.project.set_folders({uri: path_of(uri) for uri in folders})
+
+    async def close(self) -> None:
+        """End what the server has started."""
+        self.evaluations.close()
+        self.pages.close()
+        await self.project.close()
+        await self.checker.examiner.close()
+
     def leave(self, status: int) -> None:
         """End the server with a status."""
         self.status = status
@@ -108,10 +140,13 @@ class Server(LanguageServer):
     def text_changed(self, uri: str, *, opened: bool = False) -> None:
         """Examine a text with new content, once nothing more is typed."""
         self.checker.changed(uri, quiet=0 if opened else QUIET_SECONDS)
+        self.project.note_change(path_of(self.texts.unit(uri)))
+        self.evaluations.watch(self.texts.unit(uri))
 
     def unit_closed(self, uri: str, cells: list[str]) -> None:
         """Withdraw the findings of a file or notebook that is closed."""
         unit = self.checker.closed(uri)
+        self.project.note_change(path_of(uri))
         for item in {*cells, *(unit.published if unit is not None else ())}:
             if self._published.pop(item, None):
                 self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(item, []))
@@ -155,8 +190,30 @@ class Server(LanguageServer):
         workspace = self.client_capabilities.workspace
         return bool(workspace is not None and workspace.diagnostics and workspace.diagnostics.refresh_support)
 
+    def refresh(self) -> None:
+        """Have the editor, where it can be asked to, ask again for what it draws: once for changes that come together."""
+        if self._refreshing is None:
+            self._refreshing = asyncio.get_running_loop().call_later(REFRESH_SECONDS, self._refresh)
+
+    def _refresh(self) -> None:
+        self._refreshing = None
+        workspace = self.client_capabilities.workspace
+        for part, ask in (
+            ("diagnostics", self.workspace_diagnostic_refresh),
+            ("inlay_hint", self.workspace_inlay_hint_refresh),
+            ("code_lens", self.workspace_code_lens_refresh),
+            ("semantic_tokens", self.workspace_semantic_tokens_refresh),
+        ):
+            if getattr(getattr(workspace, part, None), "refresh_support", False):
+                ask(None)
+
     def _report(self, unit: Unit, final: bool) -> None:
         self._publish(unit, final)
+        if final:
+            self.project.note_change()
+            if unit.is_unasked:
+                unit.is_unasked = False
+                self.refresh()
         if final and unit.module is not None and not self.pulls:
             self._report_callers(unit.module.file)
 
@@ -176,8 +233,7 @@ class Server(LanguageServer):
         if self.pulls:
             if final and unit.key in self._early:
                 self._early.discard(unit.key)
-                if self.can_refresh:
-                    self.workspace_diagnostic_refresh(None)
+                self.refresh()
             return
         reports = self.reports(unit, module)
         for uri in unit.published - reports.keys():  # cells that were removed

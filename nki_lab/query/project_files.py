@@ -60,12 +60,12 @@ def _found(path: str, names: frozenset[str], library: ModuleFinder) -> list[str]
     words = re.compile(rb"\b(?:%s)\b" % b"|".join(map(re.escape, sorted(wanted))))
     found = []
     for candidate, key in _files(path, library):
-        imported = _imported(key)
+        imported = _imported(key, library)
         named = not imported.isdisjoint(wanted)
         beside = os.path.dirname(candidate) == folder
         if (
             (named and (beside or not imported.isdisjoint(packages)))
-            or (not imported.isdisjoint(modules) and (named or words.search(_text(candidate))))
+            or (not imported.isdisjoint(modules) and (named or words.search(_text(candidate, library))))
         ) and candidate != path:
             found.append(candidate)
     own = (f"test_{stem}.py", f"{stem}_test.py")
@@ -121,7 +121,8 @@ def _listed(path: str, library: ModuleFinder) -> Iterator[tuple[str, _Key]]:
         except OSError:
             continue  # a link to nowhere
         if stat.S_ISREG(found.st_mode) and found.st_size <= MOST_BYTES:
-            yield entry.path, (entry.path, found.st_mtime_ns, found.st_size)
+            buffer = library.buffers.get(entry.path)
+            yield entry.path, (entry.path, *(buffer.stamp[:2] if buffer else (found.st_mtime_ns, found.st_size)))
 
 
 def _walked(folders: list[tuple[str, bool]]) -> Iterator[os.DirEntry[str]]:
@@ -146,18 +147,19 @@ def _walked(folders: list[tuple[str, bool]]) -> Iterator[os.DirEntry[str]]:
         pending += [(path, True) for path in reversed(named)]
 
 
-def _imported(key: _Key) -> frozenset[bytes]:
+def _imported(key: _Key, library: ModuleFinder) -> frozenset[bytes]:
     """Return the words in the imports of a file."""
     if key not in _imports:
-        found = (part for item in _IMPORT.finditer(_text(key[0])) for part in item.groups() if part)
+        found = (part for item in _IMPORT.finditer(_text(key[0], library)) for part in item.groups() if part)
         _imports[key] = frozenset(word for part in found for word in _WORD.findall(part))
         while len(_imports) > KEPT:
             _imports.popitem(last=False)
     return _imports[key]
 
 
-def _text(path: str) -> bytes:
+def _text(path: str, library: ModuleFinder) -> bytes:
     try:
-        return read_source(path, MOST_BYTES)
+        buffer = library.buffers.get(path)
+        return read_source(path, MOST_BYTES) if buffer is None else buffer.data
     except (OSError, ValueError):
         return b""

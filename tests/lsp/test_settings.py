@@ -85,6 +85,6 @@ def test_texts_without_a_path_have_no_project(path: str) -> None:
 def test_the_editor_names_the_environment() -> None:
     found = settings()
     found.take({"nki-lab": {"python": ".venv"}})
-    assert found.python == ".venv"
+    assert found.python("") == ".venv"
     found.take({"nki-lab": {"python": 7}})
-    assert not found.python
+    assert not found.python("")
