@@ -53,12 +53,12 @@ test-matrix: $(READY) ## the same on each Python found, with the lowest and the 
 	@SPREAD="$(SPREAD)" $(PY) scripts/test_matrix.py $(MATRIX)
 	@$(PY) -m pytest -q tests/slow/test_installs.py
 
-test-all: lint $(VENV)/.frameworks chromium ## lint, then every test, with torch and jax
+test-all: lint $(VENV)/.frameworks chromium ## lint, then every test, with torch, jax and type checkers
 	@$(PY) -m pytest -q --hypothesis-profile=thorough $(SPREAD) $(ALONE:%=--ignore=%)
 	@$(PY) -m pytest -q --hypothesis-profile=thorough $(SPREAD) --no-loadscope-reorder $(ALONE)
 
-$(VENV)/.frameworks: requirements/frameworks.txt $(READY)
-	@$(PY) -m pip install --quiet --disable-pip-version-check --requirement requirements/frameworks.txt
+$(VENV)/.frameworks: requirements/frameworks.txt requirements/checkers.txt $(READY)
+	@$(PY) -m pip install --quiet --disable-pip-version-check $(patsubst %,--requirement %,$(filter requirements/%,$^))
 	@touch $@
 
 lint: lint-python lint-typescript ## format, lint and types

@@ -190,7 +190,7 @@ def b4_timing() -> Iterator[Figure]:
     from nki_lab.kernel_runtime.allocate import allocate
     from nki_lab.kernel_runtime.schedule import schedule
     from nki_lab.kernel_runtime.timing import walk
-    from nki_lab.session.timeline import timeline
+    from nki_lab.timeline.timeline import timeline
 
     loop = best(lambda: [None for _ in range(1_000_000)], 3)
     matrix, tile = nki_lab.spec((4096, 4096), "bfloat16"), nki_lab.spec((128, 512), "float32")
@@ -282,6 +282,24 @@ def b7_editor() -> Iterator[Figure]:
                 yield Figure(row="B7", name=f"{what} {share}, {name}, {count} lines", value=value * 1e3, unit="ms",
                              reference=f"ast.parse {parse:.0f} ms, empty loop {turn:.0f} ns a turn",
                              budget=budget * slowness)  # fmt: skip
+
+
+def b7_answers() -> Iterator[Figure]:
+    """Milliseconds from a question of the editor's to its answer while somebody types and kernels are evaluated."""
+    import editor
+    import modules
+
+    name, source = "1 kernel", modules.module(1, 3600)
+    uri = "file:///big.py"
+    if os.environ.get(REAL_MODULE):
+        path = Path(os.environ[REAL_MODULE].partition("::")[0]).resolve()
+        name, source, uri = "real module", path.read_text(encoding="utf-8"), path.as_uri()
+    parse, turn = editor.references(source)
+    for method, times in editor.answer_seconds(source, uri).items():
+        value = editor.p95(times) * 1e3
+        yield Figure(row="B7", name=f"{method} p95, {name}, {source.count(chr(10))} lines", value=value, unit="ms",
+                     reference=f"{value / parse:.2f} x ast.parse, empty loop {turn:.0f} ns a turn",
+                     budget=editor.BUDGET_MS * max(1.0, turn / IDLE_TURN_NS))  # fmt: skip
 
 
 def b7_checking() -> Iterator[Figure]:
@@ -381,7 +399,8 @@ def races_of_cores() -> Iterator[Figure]:
 
 ROWS: dict[str, Callable[[], Iterator[Figure]]] = {
     "B1": b1_matmul, "B2": b2_overhead, "B3": b3_tracing, "B4": b4_timing, "B5": b5_sums, "B6": b6_views,
-    "B7": b7_editor, "B7c": b7_checking, "B8": b8_import, "race": races_of_cores, "small": small_tiles,
+    "B7": b7_editor, "B7a": b7_answers, "B7c": b7_checking, "B8": b8_import, "race": races_of_cores,
+    "small": small_tiles,
 }  # fmt: skip
 
 

@@ -9,7 +9,9 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
 
-ISSUES: Final = "https://github.com/nki-lab/nki-lab/issues"
+REPOSITORY: Final = "https://github.com/nki-lab/nki-lab"
+"""The entry `Homepage` of the package's metadata."""
+ISSUES: Final = f"{REPOSITORY}/issues"
 """Where mistakes are reported: the entry `Issues` of the package's metadata."""
 
 

@@ -11,7 +11,7 @@ from lsprotocol import types as lsp
 from pygls.protocol import default_converter
 
 from nki_lab.lsp.examiner import Examiner
-from nki_lab.lsp.requests import REQUESTS
+from nki_lab.lsp.requests import COMMANDS, REQUESTS
 from nki_lab.lsp.server import Server
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,7 +31,7 @@ EVERYTHING = lsp.ClientCapabilities(
 
 def result(capabilities: lsp.ClientCapabilities) -> lsp.InitializeResult:
     """Return the answer of the loaded server to an editor with these capabilities."""
-    server = Server(REQUESTS, Examiner())
+    server = Server(REQUESTS, COMMANDS, Examiner())
     answer = server.protocol.lsp_initialize(lsp.InitializeParams(capabilities))
     try:
         while True:

@@ -20,8 +20,8 @@ from typing import Any
 
 from benchmarks.calibration.comparison import Row
 from benchmarks.calibration.statistics import COVERAGE, groups, quantile
-from nki_lab.session import interval as given
-from nki_lab.session.interval import Case, Residuals, Table
+from nki_lab.timeline import interval as given
+from nki_lab.timeline.interval import Case, Residuals, Table
 
 TABLE = Path(given.__file__).with_name("residuals.json")
 Levels = tuple[tuple[str, ...], ...]

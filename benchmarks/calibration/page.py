@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from benchmarks.calibration import advice, fit, intervals, statistics
 from benchmarks.calibration.comparison import TIME, Row
 from benchmarks.calibration.published import Published
-from nki_lab.session import interval
+from nki_lab.timeline import interval
 
 FAMILIES = {
     "attention_cte": "attention (nki-library)",

@@ -22,7 +22,7 @@ PACKAGE = Path(nki_lab.__file__).parent
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "calibration"
 # What determines a prediction: everything from the declarations to the summary.
-SOURCES = ("diagnostic.py", "isa", "source", "kernel_runtime", "session", "dialects", "result", "rules")
+SOURCES = ("diagnostic.py", "isa", "source", "kernel_runtime", "timeline", "session", "dialects", "result", "rules")
 _PLACING = Lock()
 ENDED = "the worker ended with"
 OPTIONS: Mapping[str, Any] = {"launch_overhead": True}

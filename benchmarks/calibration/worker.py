@@ -80,7 +80,7 @@ def measure(done: Any) -> dict[str, Any]:
 
 def counts(done: Any) -> dict[str, Any]:
     """Return what an interval depends on, instructions by engine, matrix products, operations of transposes."""
-    from nki_lab.session.summary import counted
+    from nki_lab.timeline.summary import counted
 
     line = done._timeline
     if line is None:

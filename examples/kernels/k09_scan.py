@@ -145,17 +145,19 @@ def selective_scan(delta, u, A, B, C, D):
         for c in range(channels // P):
             for n in range(N):
                 items.append((t, c, n))
-    b, w, block, ready = [], [], None, []
+    b, w, blocks, ready = [], [], [], []
     for i in range(len(items) + 2):
         if i < len(items):
             t, c, n = items[i]
             if n == 0:
-                block = open_block(t, c, delta, u)
+                blocks.append(open_block(t, c, delta, u))
             if c == 0:
                 b.append(in_all_partitions(B, n, t))
                 w.append(in_all_partitions(C, n, t))
-            dt, _, driven, _ = block
-            ready.append((block, decay(dt, a[c][:, nl.ds(n, 1)]), product(driven, b[t * N + n], nisa.gpsimd_engine)))
+            dt, _, driven, _ = blocks[-1]
+            ready.append(
+                (blocks[-1], decay(dt, a[c][:, nl.ds(n, 1)]), product(driven, b[t * N + n], nisa.gpsimd_engine))
+            )
         if i >= 2:
             t, c, n = items[i - 2]
             (_, x, _, total), decayed, added = ready[i - 2]

@@ -1,5 +1,5 @@
-"""The command line: `nki-lab run`, `check`, `signatures`, `migrate`, `compile`, `profile`, `view`, `explain`, `lsp`,
-`demo` and `doctor`.
+"""The command line: `nki-lab run`, `check`, `signatures`, `migrate`, `compile`, `profile`, `view`, `explain`, `stubs`,
+`lsp`, `demo` and `doctor`.
 
 Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong, 130 interrupted.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from nki_lab.cli import check as checks
-from nki_lab.cli import colour, kernels
+from nki_lab.cli import colour, kernels, stubs
 from nki_lab.cli import migrate as migrations
 from nki_lab.cli import signatures as recorded
 from nki_lab.cli.kernels import Settings
@@ -176,6 +176,12 @@ def parser() -> argparse.ArgumentParser:
         _explain,
         "print the page of a code, or what an instruction takes",
         {"name": {"metavar": "CODE|NAME", "help": "NKI213, moving-limit, nc_matmul"}},
+    )
+    command(
+        "stubs",
+        stubs.write_stubs,
+        "write type stubs of both dialects into a folder, for an editor that wants their path",
+        stubs.OPTIONS,
     )
     lsp.add_arguments(
         command("lsp", lsp.serve, "serve an editor: findings, hovers and fixes while a kernel is typed", {})

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Final
 from nki_lab.cli import colour
 from nki_lab.cli.kernels import Settings
 from nki_lab.cli.report import FORMATS, as_json, text
+from nki_lab.cli.sarif import sarif
 from nki_lab.diagnostic import Diagnostic, NkiError
-from nki_lab.source_files import line_of
+from nki_lab.own_faults import version
+from nki_lab.source_files import line_of, lines_of
 
 if TYPE_CHECKING:
     from nki_lab.cli.call_counts import FileCalls
@@ -57,6 +59,7 @@ OPTIONS: Final[dict[str, Settings]] = {
         "action": "store_true",
         "help": "show what --fix would change, and change nothing; exit status 1 if it would",
     },
+    "--sarif": {"metavar": "FILE", "help": "write the findings as SARIF into a file, whatever is printed"},
     "--statistics": {
         "action": "store_true",
         "help": "count the calls of NKI: checked fully, partly, by name only or not at all, and why",
@@ -110,7 +113,10 @@ def check(arguments: argparse.Namespace) -> int:
         write(_pages(reports, calls, found), arguments.coverage_html)
     if arguments.diff:
         return _show_diff(reports, found)
-    _print(arguments, _once(found), reports, calls)
+    shown = _once(found)
+    _print(arguments, shown, reports, calls)
+    if arguments.sarif is not None:
+        _write_sarif(arguments.sarif, shown, reports)
     return 1 if any(item.severity == "error" for item in found) else 0
 
 
@@ -204,6 +210,19 @@ def _show_diff(reports: Sequence[FileReport], found: Sequence[Diagnostic]) -> in
     return 1 if changed or unread else 0
 
 
+def _write_sarif(file: str, found: Sequence[Diagnostic], reports: Sequence[FileReport]) -> None:
+    """Write the findings into a file, all or nothing; NKI021 where the disk does not take it."""
+    from nki_lab.export.files import replacing
+
+    with replacing(file) as stream:
+        stream.write(f"{_as_sarif(found, reports)}\n".encode())
+
+
+def _as_sarif(found: Sequence[Diagnostic], reports: Sequence[FileReport]) -> str:
+    cells = {name: lines for report in reports for name, lines in report.texts.items()}
+    return sarif(found, version(), lambda name: cells[name] if name in cells else lines_of(name))
+
+
 def _print(
     arguments: argparse.Namespace,
     found: Sequence[Diagnostic],
@@ -218,6 +237,8 @@ def _print(
         cells = {name: lines for report in reports for name, lines in report.texts.items()}
         blocks = text(found, source_line=partial(_line, cells), calls=sentence(calls))
         print(colour.shown(blocks, sys.stdout, arguments.color))
+    elif kind == "sarif":
+        print(_as_sarif(found, reports))
     else:
         print(as_json(found, as_data(calls)) if counting and kind == "json" else FORMATS[kind](found))
     fixed = [report.fixed for report in reports if report.fixed]

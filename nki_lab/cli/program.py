@@ -8,7 +8,7 @@ from nki_lab.cli.sarif import JsonObject
 from nki_lab.isa.spec import Register, show_value
 from nki_lab.kernel_runtime.ir import Op, Program, Region, View, attributes_of
 from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
-from nki_lab.session.summary import summarise
+from nki_lab.timeline.summary import summarise
 
 
 def as_data(program: Program) -> JsonObject:

@@ -2,32 +2,54 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Final
 from urllib.parse import quote
 
 from nki_lab import codes
 from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.own_faults import REPOSITORY
+from nki_lab.query.fixes.quick_fixes import quick_fixes
+from nki_lab.source_files import lines_of
 
 JsonObject = dict[str, object]
+Lines = Callable[[str], Sequence[str]]
 
 _LEVELS: Final = {"error": "error", "warning": "warning", "information": "note", "hint": "note"}
+_PROBLEMS: Final = {"error": "error", "warning": "warning", "information": "recommendation", "hint": "recommendation"}
+"""Severities as GitHub's code scanning names them."""
+_FINGERPRINT: Final = "nkiLab/v1"
 _CELL: Final = re.compile(r"(?P<file>.+\.ipynb):cell (?P<number>\d+)", re.DOTALL)
 
 
-def sarif(found: Sequence[Diagnostic], version: str) -> str:
-    """The findings as one SARIF run."""
+def sarif(found: Sequence[Diagnostic], version: str, lines: Lines = lines_of) -> str:
+    """The findings as one SARIF run.
+
+    `lines` gives the lines of a file or of a notebook's cell, each with its end: fingerprints and fixes are made of
+    them.
+    """
     used = sorted({item.code for item in found})
-    driver = {"name": "nki-lab", "semanticVersion": version, "rules": [_rule(code) for code in used]}
+    driver = {
+        "name": "nki-lab",
+        "semanticVersion": version,
+        "informationUri": REPOSITORY,
+        "rules": [_rule(code) for code in used],
+    }
+    results = [_result(item, used.index(item.code), lines) for item in found]
+    for result, fingerprint in zip(results, _fingerprints(found, lines), strict=True):
+        result["partialFingerprints"] = {_FINGERPRINT: fingerprint}
     run = {
         "tool": {"driver": driver},
+        "invocations": [{"executionSuccessful": True}],
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {"ROOT": {"uri": f"{Path.cwd().as_uri().rstrip('/')}/"}},
-        "results": [_result(item, used.index(item.code)) for item in found],
+        "results": results,
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=1)
@@ -41,36 +63,80 @@ def _rule(code: str) -> JsonObject:
         "shortDescription": {"text": entry.title},
         "fullDescription": {"text": entry.body.partition("\n\n")[2].partition("\n\n")[0].replace("\n", " ").strip()},
         "help": {"text": entry.body, "markdown": entry.body},
+        "helpUri": f"{REPOSITORY}/blob/main/nki_lab/codes/{entry.slug}.md",
         "defaultConfiguration": {"level": _LEVELS[entry.severity]},
+        "properties": {"tags": [entry.outcome], "problem.severity": _PROBLEMS[entry.severity]},
     }
 
 
-def _result(item: Diagnostic, index: int) -> JsonObject:
-    result: JsonObject = {
+def _result(item: Diagnostic, index: int, lines: Lines) -> JsonObject:
+    spans = [(part.span, part.message) for part in item.related if part.span is not None]
+    spans += [(place, "the same here") for place in item.places]
+    related = [
+        {**_location(span), "id": number, "message": {"text": message}}
+        for number, (span, message) in enumerate(spans, start=1)
+    ]
+    fixes = _fixes(item, lines)
+    return {
         "ruleId": item.code,
         "ruleIndex": index,
         "level": _LEVELS[item.severity],
         "message": {"text": sentence(item)},
         "locations": [_location(item.span)] if item.span else [],
+        **({"relatedLocations": related} if related else {}),
+        **({"fixes": fixes} if fixes else {}),
     }
-    spans = [(part.span, part.message) for part in item.related if part.span is not None]
-    related = [
-        {**_location(span), "id": number, "message": {"text": message}}
-        for number, (span, message) in enumerate(spans, start=1)
+
+
+def _fixes(item: Diagnostic, lines: Lines) -> list[JsonObject]:
+    """Return the edits that would mend a finding; none in a notebook, whose text is that of its JSON."""
+    if item.span is None or cell_of(item.span):
+        return []
+    return [
+        {
+            "description": {"text": fix.title},
+            "artifactChanges": [
+                {
+                    "artifactLocation": _artifact(item.file),
+                    "replacements": [
+                        {"deletedRegion": _region(span), "insertedContent": {"text": text}} for span, text in fix.edits
+                    ],
+                }
+            ],
+        }
+        for fix in quick_fixes(item, [line.rstrip("\r\n") for line in lines(item.file)])
+        if all(span.file == item.file for span, _ in fix.edits)
     ]
-    return {**result, "relatedLocations": related} if related else result
+
+
+def _fingerprints(found: Sequence[Diagnostic], lines: Lines) -> Iterator[str]:
+    """Yield a number for each finding that stays when lines are added elsewhere: of its code, its file, the text of its
+    line, and its place among findings of equal ones.
+    """
+    seen: Counter[tuple[str, ...]] = Counter()
+    for item in found:
+        text = lines(item.file) if item.span else []
+        line = text[item.line - 1].strip() if 0 < item.line <= len(text) else ""
+        file = PurePath(from_here(physical(item.span))).as_posix() if item.span else ""
+        key = (item.code, file, line)
+        yield hashlib.sha256("\0".join((*key, str(seen[key]))).encode(errors="replace")).hexdigest()[:32]
+        seen[key] += 1
 
 
 def _location(span: Span) -> JsonObject:
     place: JsonObject = {"artifactLocation": _artifact(physical(span))}
     if not cell_of(span):  # a cell's lines are not lines of the file
-        place["region"] = {
-            "startLine": max(span.line, 1),
-            "startColumn": max(span.column, 1),
-            "endLine": max(span.end_line, 1),
-            "endColumn": max(span.end_column, 1),
-        }
+        place["region"] = _region(span)
     return {"physicalLocation": place}
+
+
+def _region(span: Span) -> dict[str, int]:
+    return {
+        "startLine": max(span.line, 1),
+        "startColumn": max(span.column, 1),
+        "endLine": max(span.end_line, 1),
+        "endColumn": max(span.end_column, 1),
+    }
 
 
 def _artifact(file: str) -> dict[str, str]:

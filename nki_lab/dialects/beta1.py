@@ -52,6 +52,7 @@ def _decorator(kind: type[Beta1Kernel], name: str, doc: str) -> Callable[..., An
     entry.__name__ = entry.__qualname__ = name
     entry.__module__ = "neuronxcc.nki"
     entry.__doc__ = doc
+    entry.nki_kernel = kind  # type: ignore[attr-defined]
     return entry
 
 

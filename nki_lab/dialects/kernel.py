@@ -327,6 +327,9 @@ def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
     return decorate if fn is None else decorate(fn)
 
 
+jit.nki_kernel = Kernel  # type: ignore[attr-defined]
+
+
 def _notes(keywords: Mapping[str, Any]) -> Iterable[Diagnostic]:
     frame = user_frame(2)
     for name, remedy in (

@@ -166,19 +166,20 @@ class Checker:
         if module is None:
             return
         unit.module = module
+        self.examiner.examine(self.job(unit, module))
+
+    def job(self, unit: Unit, module: Module, target: str = "") -> Job:
+        """Return the job to examine the newest version of a unit, on the target of its settings or another one."""
         settings = self._settings
-        target = settings.arch(module.file).target
-        self.examiner.examine(
-            Job(
-                unit.key,
-                unit.revision,
-                module.file,
-                module.sources,
-                module.is_notebook,
-                target,
-                settings.steps(module.file),
-                settings.python(module.file),
-            )
+        return Job(
+            unit.key,
+            unit.revision,
+            module.file,
+            module.sources,
+            module.is_notebook,
+            target or settings.arch(module.file).target,
+            settings.steps(module.file),
+            settings.python(module.file),
         )
 
     def _answered(self, answer: Answer) -> None:

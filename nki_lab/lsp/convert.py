@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ from lsprotocol import types as lsp
 
 from nki_lab import codes
 from nki_lab.diagnostic import Diagnostic, Related, Span
+from nki_lab.query.links import code_link
 
 SOURCE: Final = "nki-lab"
 LINE_END: Final = re.compile(r"\r\n|\n|\r")
@@ -56,11 +58,14 @@ Place = Callable[[Span], lsp.Location | None]
 """Gives the place of a span in the editor's documents; None where no document has it."""
 
 
-def diagnostic_of(found: Diagnostic, place: Place, *, related: bool) -> tuple[str, lsp.Diagnostic] | None:
+def diagnostic_of(
+    found: Diagnostic, place: Place, *, related: bool, linked: bool = False
+) -> tuple[str, lsp.Diagnostic] | None:
     """Return the URI of a finding's document, and the finding as an editor shows it; None where no document has its
     place.
 
-    With `related` other places are handed over as such, else they are sentences of the message.
+    With `related` other places are handed over as such, else they are sentences of the message; with `linked` the code
+    is a link to its page.
     """
     where = place(found.span) if found.span is not None else None
     if where is None:
@@ -79,6 +84,7 @@ def diagnostic_of(found: Diagnostic, place: Place, *, related: bool) -> tuple[st
         message="\n".join(part for part in parts if part),
         severity=lsp.DiagnosticSeverity[found.severity.capitalize()],
         code=found.code,
+        code_description=lsp.CodeDescription(code_link(found.code)) if linked else None,
         source=SOURCE,
         tags=[lsp.DiagnosticTag.Deprecated] if found.code in _DEPRECATED else None,
         related_information=others or None,
@@ -114,7 +120,14 @@ def offset_of(text: str, starts: list[int], position: lsp.Position, encoding: st
 
 def line_starts(text: str) -> list[int]:
     """Return the offset of each line of a text."""
-    return [0, *(found.end() for found in LINE_END.finditer(text))]
+    if "\r" in text:
+        return [0, *(found.end() for found in LINE_END.finditer(text))]
+    return [0, *accumulate(len(line) + 1 for line in text.split("\n")[:-1])]
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text, without their ends."""
+    return LINE_END.split(text) if "\r" in text else text.split("\n")
 
 
 def plain(value: object) -> object:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import nki_lab.file_system
-from nki_lab.lsp.messages import Answer, Buffers, Close, Job, Reset, packed
+from nki_lab.lsp.messages import Answer, Buffers, Close, Job, Question, Reply, Reset, packed
 
 PATIENCE_SECONDS: Final = 30.0
 """A job without an answer so long after its steps should be done has hung: its process is ended."""
@@ -46,6 +46,8 @@ class Examiner:
         self._waits: dict[str, asyncio.TimerHandle] = {}
         self._starting: asyncio.Task[None] | None = None
         self._closed = False
+        self._asked: dict[int, asyncio.Future[Reply]] = {}
+        self._number = 0
 
     def examine(self, job: Job) -> None:
         """Ask for an examination; earlier jobs of the same key are given up."""
@@ -53,6 +55,26 @@ class Examiner:
         self._tries[job.key] = 0
         self._watch(job)
         self._send(job)
+
+    async def ask(self, job: Job, kernel: str = "") -> Reply:
+        """Return the cost of a kernel, or the findings on the job's target; the job's version has been examined."""
+        if self._process is None or self._closed:
+            return Reply(0)
+        self._number += 1
+        number = self._number
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._asked[number] = answer
+        self._send(Question(number, job, kernel))
+        try:
+            return await answer
+        finally:
+            self._asked.pop(number, None)
+
+    def _drop_questions(self) -> None:
+        """Answer open questions with nothing: the process is gone."""
+        for number, answer in self._asked.items():
+            if not answer.done():
+                answer.set_result(Reply(number))
 
     def forget(self, key: str) -> None:
         """Forget a document that is closed."""
@@ -82,7 +104,7 @@ class Examiner:
         if self._process is not None:
             self._send(message)
 
-    def _send(self, message: Job | Close | Buffers | Reset) -> None:
+    def _send(self, message: Job | Close | Buffers | Reset | Question) -> None:
         if self._process is None or self._process.stdin is None:
             self.start()  # what is open is sent when it runs
         else:
@@ -122,11 +144,17 @@ class Examiner:
                 process.kill()
             status = await process.wait()
             self._process = self._starting = None
+            self._drop_questions()
         if not self._closed:
             log.warning("the process that evaluates kernels ended with %s", status)
             self._try_again(f"the process that evaluates kernels ended with {status}")
 
-    def _take(self, answer: Answer) -> None:
+    def _take(self, answer: Answer | Reply) -> None:
+        if isinstance(answer, Reply):
+            asked = self._asked.get(answer.number)
+            if asked is not None and not asked.done():
+                asked.set_result(answer)
+            return
         job = self._open.get(answer.key)
         if job is None or job.revision != answer.revision:
             return

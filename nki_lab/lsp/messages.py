@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 if TYPE_CHECKING:  # the server starts the process before it has loaded these
     from nki_lab.diagnostic import Diagnostic
     from nki_lab.query import Examination
+    from nki_lab.query.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,30 @@ class Answer:
     reads: frozenset[str] = frozenset()
 
 
-Message = Job | Close | Buffers | Reset | None
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about a version of a document: the cost of a `kernel`, or the findings on its job's target."""
+
+    number: int
+    job: Job
+    kernel: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return the key of the document."""
+        return self.job.key
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a question; empty where the document has changed since, or the question failed."""
+
+    number: int
+    estimate: Estimate | None = None
+    findings: tuple[Diagnostic, ...] | None = None
+
+
+Message = Job | Close | Buffers | Reset | Question | None
 """A message of the server; None at the end of the input."""
 
 

@@ -39,7 +39,7 @@ class Pages:
         if window and window.show_document and window.show_document.support:
             params = lsp.ShowDocumentParams(self._file(name, text).as_uri(), external=False, take_focus=True)
             shown = await self._server.window_show_document_async(params)
-            if shown is not None and shown.success:
+            if shown.success:
                 return text
         self._message(text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} …", lsp.MessageType.Info)
         return text

@@ -75,7 +75,7 @@ class Evaluations:
             return
         name = PurePath(key).name
         async with Progress(self._server, f"Evaluating the kernels of {name}", creates=True):
-            while not unit.is_settled and self._server.checker.units.get(key) is unit:
+            while (unit := self._server.checker.units.get(key)) is not None and not unit.is_settled:
                 await unit.changed.wait()
 
     def close(self) -> None:

@@ -46,7 +46,10 @@ class Known:
 
 
 class ProjectFindings:
-    """Keeps the findings of the files below `folders`. `reports` makes an editor's of ours, `buffers` gives open files."""
+    """Keeps the findings of the files below `folders`.
+
+    `reports` makes the editor's findings of ours, `buffers` gives the texts of open files.
+    """
 
     def __init__(self, settings: Settings, reports: Reports, buffers: Callable[[], Buffers]) -> None:
         self.folders: dict[str, Path] = {}
@@ -111,7 +114,7 @@ class ProjectFindings:
         return found
 
     async def of(self, path: Path) -> list[lsp.Diagnostic]:
-        """Return the findings in a file, none where it cannot be read; known ones that hold are not looked for again."""
+        """Return the findings in a file, none where it cannot be read; known ones that hold are given again."""
         known = self._known.get(path)
         if known is None or any(_stamp(Path(item)) != stamp for item, stamp in known.stamps.items()):
             known = await self._examined(path)

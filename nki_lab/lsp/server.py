@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from lsprotocol import types as lsp
@@ -13,21 +13,24 @@ from pygls.lsp.server import LanguageServer
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.lsp.checker import QUIET_SECONDS, Checker, Unit, findings_of
 from nki_lab.lsp.convert import at_import, diagnostic_of
+from nki_lab.lsp.estimates import Estimates
 from nki_lab.lsp.examiner import Examiner
 from nki_lab.lsp.handshake import server_info
 from nki_lab.lsp.pages import Pages
+from nki_lab.lsp.painted import Painted
 from nki_lab.lsp.progress import Evaluations
 from nki_lab.lsp.project_findings import ProjectFindings
 from nki_lab.lsp.protocol import Dialogue
+from nki_lab.lsp.readings import Readings
+from nki_lab.lsp.refreshing import DIAGNOSTICS, Refresher
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts, path_of
+from nki_lab.lsp.trees import Trees
+from nki_lab.query.completion import forget
 from nki_lab.query.grouping import grouped
 
 EXPLAIN: Final = "nki-lab.explain"
 """The command that gives the page of a code, as `nki-lab explain` prints it."""
-
-REFRESH_SECONDS: Final = 0.05
-"""Changes that come together within this are one reason to ask again."""
 
 _PYTHON: Final = [lsp.NotebookCellLanguage(language="python")]
 _NOTEBOOKS: Final = lsp.NotebookDocumentSyncOptions(
@@ -51,7 +54,9 @@ Requests = Mapping[str, Request]
 class Server(LanguageServer):
     """Keeps the open texts and the checker, and answers one editor's `requests`, by their methods."""
 
-    def __init__(self, requests: Requests, examiner: Examiner) -> None:
+    def __init__(
+        self, requests: Requests, commands: Mapping[str, Callable[..., Awaitable[object]]], examiner: Examiner
+    ) -> None:
         super().__init__(
             **server_info(),
             text_document_sync_kind=lsp.TextDocumentSyncKind.Incremental,
@@ -60,14 +65,19 @@ class Server(LanguageServer):
         )
         self.texts = Texts()
         self.settings = Settings(self.complain)
+        self.trees = Trees()
+        self.painted = Painted()
+        self.refresher = Refresher(self)
         self.checker = Checker(self.texts, self.settings, examiner, self._report)
+        self.estimates = Estimates(self.checker)
+        self._tasks: set[asyncio.Future[object]] = set()
+        self.readings = Readings()
         self.status = 1  # of the process, until the editor says good-bye
         self.on_leave: Callable[[], None] = lambda: None
         self._published: dict[str, list[lsp.Diagnostic]] = {}
         self._early: set[str] = set()  # units that were asked for findings before everything was known
         for method, (answer, offer) in requests.items():
             self._offer(method, answer, offer)
-        self._refreshing: asyncio.TimerHandle | None = None
         self.project = ProjectFindings(self.settings, self.reports, self.checker.buffers)
         self.evaluations = Evaluations(self)
         self.pages = Pages(self)
@@ -76,6 +86,8 @@ class Server(LanguageServer):
             return await self.pages.explain(name)
 
         self.command(EXPLAIN)(explain)
+        for name, command in commands.items():
+            self._command(name, command)
 
     def _offer(self, method: str, answer: Callable[..., Awaitable[object]], offer: object) -> None:
         # Any: pygls passes the server to a handler whose first parameter has a type of the server.
@@ -83,6 +95,18 @@ class Server(LanguageServer):
             return await answer(self, params)
 
         self.feature(method, offer)(handler)
+
+    def _command(self, name: str, answer: Callable[..., Awaitable[object]]) -> None:
+        async def handler(*arguments: Any) -> object:
+            return await answer(self, *arguments)
+
+        self.command(name)(handler)
+
+    def soon(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do something beside the requests."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # -- the editor ------------------------------------------------------------------------------------------------
 
@@ -101,12 +125,16 @@ class Server(LanguageServer):
     @property
     def shows_related(self) -> bool:
         """Return whether the editor shows other places of a finding."""
+        return self._draws("related_information")
+
+    @property
+    def shows_links(self) -> bool:
+        """Return whether the editor draws the code of a finding as a link."""
+        return self._draws("code_description_support")
+
+    def _draws(self, feature: str) -> bool:
         text = self.client_capabilities.text_document
-        return bool(
-            getattr(
-                getattr(text, "diagnostic" if self.pulls else "publish_diagnostics", None), "related_information", False
-            )
-        )
+        return bool(getattr(getattr(text, "diagnostic" if self.pulls else "publish_diagnostics", None), feature, False))
 
     def complain(self, text: str) -> None:
         """Say in the editor's log what is wrong around the kernels."""
@@ -127,6 +155,7 @@ class Server(LanguageServer):
         """End what the server has started."""
         self.evaluations.close()
         self.pages.close()
+        self.refresher.close()
         await self.project.close()
         await self.checker.examiner.close()
 
@@ -147,6 +176,13 @@ class Server(LanguageServer):
         """Withdraw the findings of a file or notebook that is closed."""
         unit = self.checker.closed(uri)
         self.project.note_change(path_of(uri))
+        self.trees.forget(uri)
+        self.readings.forget(uri)
+        self.refresher.forget(uri)
+        forget(path_of(uri) or uri)
+        self.estimates.forget(uri)
+        for item in cells:
+            self.painted.forget(item)
         for item in {*cells, *(unit.published if unit is not None else ())}:
             if self._published.pop(item, None):
                 self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(item, []))
@@ -162,7 +198,12 @@ class Server(LanguageServer):
             if self._is_shown_elsewhere(found, unit, module):
                 continue
             item = at_import(found, module.file)
-            entry = diagnostic_of(item, lambda span: module.location(span, self.encoding), related=self.shows_related)
+            entry = diagnostic_of(
+                item,
+                lambda span: module.location(span, self.encoding),
+                related=self.shows_related,
+                linked=self.shows_links,
+            )
             if entry is not None and entry[0] in reports:
                 reports[entry[0]].append(entry[1])
         return reports
@@ -190,30 +231,14 @@ class Server(LanguageServer):
         workspace = self.client_capabilities.workspace
         return bool(workspace is not None and workspace.diagnostics and workspace.diagnostics.refresh_support)
 
-    def refresh(self) -> None:
-        """Have the editor, where it can be asked to, ask again for what it draws: once for changes that come together."""
-        if self._refreshing is None:
-            self._refreshing = asyncio.get_running_loop().call_later(REFRESH_SECONDS, self._refresh)
-
-    def _refresh(self) -> None:
-        self._refreshing = None
-        workspace = self.client_capabilities.workspace
-        for part, ask in (
-            ("diagnostics", self.workspace_diagnostic_refresh),
-            ("inlay_hint", self.workspace_inlay_hint_refresh),
-            ("code_lens", self.workspace_code_lens_refresh),
-            ("semantic_tokens", self.workspace_semantic_tokens_refresh),
-        ):
-            if getattr(getattr(workspace, part, None), "refresh_support", False):
-                ask(None)
-
     def _report(self, unit: Unit, final: bool) -> None:
         self._publish(unit, final)
         if final:
             self.project.note_change()
             if unit.is_unasked:
                 unit.is_unasked = False
-                self.refresh()
+                self.refresher.everything()
+            self.refresher.settled(unit.key)
         if final and unit.module is not None and not self.pulls:
             self._report_callers(unit.module.file)
 
@@ -233,7 +258,7 @@ class Server(LanguageServer):
         if self.pulls:
             if final and unit.key in self._early:
                 self._early.discard(unit.key)
-                self.refresh()
+                self.refresher.now(DIAGNOSTICS)
             return
         reports = self.reports(unit, module)
         for uri in unit.published - reports.keys():  # cells that were removed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,16 @@ from nki_lab.query import STEPS, Configuration, configuration_of
 
 SECTION: Final = "nki-lab"
 TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """Hints beside the code that are wanted."""
+
+    shapes: bool = field(default=True, metadata={"text": "Show shape, dtype and memory of tensors beside the code."})
+    bytes: bool = field(default=False, metadata={"text": "Show the bytes of a partition that tensors take."})
+    cost: bool = field(default=False, metadata={"text": "Show the predicted cost of lines."})
+    trips: bool = field(default=False, metadata={"text": "Show how often loops run."})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +82,10 @@ OPTIONS: Final = (
         default="",
         text="An interpreter, or the folder of its environment, whose installed kernels are read; it is never started.",
     ),
+    *(
+        Option(name=f"hints.{item.name}", kind="boolean", default=bool(item.default), text=item.metadata["text"])
+        for item in fields(Hints)
+    ),
 )
 """All settings, each with its declaration: the schema and the documentation are made of it."""
 
@@ -121,7 +135,7 @@ class Settings:
         table = inner if isinstance(inner, dict) else table
         found: dict[str, Any] = {}
         for option in OPTIONS:
-            value = table.get(option.name, table.get(f"{SECTION}.{option.name}"))
+            value = _given(table, option.name)
             if option.fits(value):
                 found[option.name] = value
             elif value is not None:
@@ -151,6 +165,10 @@ class Settings:
         """Return the interpreter or environment for a file; empty for none."""
         return str(self.value("python", path))
 
+    def hints(self, path: str) -> Hints:
+        """Return the hints that are wanted in a file."""
+        return Hints(**{item.name: bool(self.value(f"hints.{item.name}", path)) for item in fields(Hints)})
+
     def arch(self, path: str) -> Arch:
         """Return the target for a file."""
         chosen, variable = str(self.value("target", path)), os.environ.get(TARGET_VARIABLE)
@@ -175,6 +193,14 @@ class Settings:
         if text not in self._reported:
             self._reported.add(text)
             self._complain(text)
+
+
+def _given(table: Mapping[str, object], name: str) -> object:
+    """Return a setting of a table: `{"hints": {"bytes": true}}`, `{"hints.bytes": true}`, or that with the section."""
+    group, _, member = name.partition(".")
+    inner = table.get(group)
+    nested = inner.get(member) if member and isinstance(inner, dict) else None
+    return table.get(name, table.get(f"{SECTION}.{name}")) if nested is None else nested
 
 
 def project_of(path: str) -> Configuration:

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from lsprotocol import types as lsp
 
 from nki_lab.diagnostic import Span
-from nki_lab.lsp.convert import LINE_END, from_units, line_starts, offset_of, range_of
+from nki_lab.lsp.convert import from_units, line_starts, lines_of, offset_of, range_of
 from nki_lab.source import magics
 from nki_lab.source.magics import PRELUDE
 
@@ -48,7 +48,7 @@ class Text:
     def lines(self) -> Sequence[str]:
         """Return the lines, without their ends."""
         if self._lines is None:
-            self._lines = LINE_END.split(self.text)
+            self._lines = lines_of(self.text)
         return self._lines
 
     def line(self, number: int) -> str:
@@ -77,7 +77,7 @@ class Module:
     @cached_property
     def lines(self) -> tuple[str, ...]:
         """Return the lines that are checked."""
-        return tuple(line for source in self.sources for line in LINE_END.split(source))
+        return tuple(line for source in self.sources for line in lines_of(source))
 
     @property
     def text(self) -> str:

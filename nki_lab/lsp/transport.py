@@ -94,10 +94,10 @@ async def _loaded() -> Server:
 
 
 def _server(examiner: Examiner) -> Server:
-    from nki_lab.lsp.requests import REQUESTS
+    from nki_lab.lsp.requests import COMMANDS, REQUESTS
     from nki_lab.lsp.server import Server
 
-    return Server(REQUESTS, examiner)
+    return Server(REQUESTS, COMMANDS, examiner)
 
 
 async def _dialogue(server: Server, reader: AsyncReader, writer: Writer | AsyncWriter) -> int:

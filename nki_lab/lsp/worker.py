@@ -6,12 +6,13 @@ Standard input brings jobs, standard output takes answers.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import pickle
 import queue
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +21,12 @@ from typing import BinaryIO, Final
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.interpreter import Budget, Buffer, ModuleFinder, Stopped, site_folders
-from nki_lab.lsp.messages import Answer, Buffers, Close, Job, Message, Reset, receive, send
+from nki_lab.lsp.messages import Answer, Buffers, Close, Job, Message, Question, Reply, Reset, receive, send
 from nki_lab.lsp.settings import project_of
 from nki_lab.lsp.streams import own_streams
 from nki_lab.query import Configuration, Document, EvaluationRequest, Selection
+
+log = logging.getLogger(__name__)
 
 MEMORY_BYTES: Final = 8 << 30
 """Address space of the process: what asks for more ends in a MemoryError instead of a full machine."""
@@ -45,6 +48,7 @@ class Worker:
         self._libraries: dict[object, ModuleFinder] = {}
         self._buffers: dict[str, Buffer] = {}  # of files that are open
         self._read: list[Job] = []  # their syntax is done
+        self._asked: list[Question] = []
 
     def listen(self, source: BinaryIO) -> None:
         """Take messages until the end of `source`; runs beside `work`."""
@@ -57,11 +61,13 @@ class Worker:
 
     def work(self) -> None:
         """Examine until the end of the input."""
-        while self._read or self._take(self._next()):
+        while self._read or self._asked or self._take(self._next()):
             if not self._drain():
                 return
             if self._read:
                 self._examine(self._read.pop(0))
+            elif self._asked:
+                self._answer(self._asked.pop(0))
 
     def _next(self) -> Message:
         """Wait for a message."""
@@ -95,6 +101,8 @@ class Worker:
             self._buffers.update((path, _buffer(text)) for path, text in message.texts.items())
         elif isinstance(message, Job) and self._is_current(message):
             self._read_syntax(message)
+        elif isinstance(message, Question):
+            self._asked.append(message)
         return message is not None
 
     def _is_current(self, job: Job) -> bool:
@@ -120,15 +128,7 @@ class Worker:
         def stop() -> bool:
             return not self._drain() or not self._is_current(job)
 
-        budget = Budget(stop=stop)
-        project = _project(job)
-        request = EvaluationRequest(
-            arch=arch_of(job.target),
-            budget=budget,
-            steps=job.steps,
-            given=project.signatures(Path(job.file)),
-            library=self._library(project, job.python),
-        )
+        request = self._request(job, stop)
         try:
             found = self._documents[job.key].examine(request)
             found = replace(found, findings=tuple(self._selected(job, found.findings)))
@@ -142,6 +142,41 @@ class Worker:
             self._documents.pop(job.key, None)
         if gc.get_count()[0] > GARBAGE:
             gc.collect()
+
+    def _request(self, job: Job, stop: Callable[[], bool]) -> EvaluationRequest:
+        project = _project(job)
+        return EvaluationRequest(
+            arch=arch_of(job.target),
+            budget=Budget(stop=stop),
+            steps=job.steps,
+            given=project.signatures(Path(job.file)),
+            library=self._library(project, job.python),
+        )
+
+    def _answer(self, question: Question) -> None:
+        """Answer a question; whatever is to be examined comes first, and the question is asked again after it."""
+        job = question.job
+        document = self._documents.get(job.key)
+
+        def stop() -> bool:
+            return not self._drain() or bool(self._read) or not self._is_current(job)
+
+        reply = Reply(question.number)
+        if document is not None and self._is_current(job):
+            try:
+                request = self._request(job, stop)
+                if question.kernel:
+                    reply = Reply(question.number, estimate=document.estimate(question.kernel, request))
+                else:
+                    found = self._selected(job, document.examine(request).findings)
+                    reply = Reply(question.number, findings=tuple(found))
+            except Stopped:
+                if self._is_current(job):
+                    self._asked.append(question)
+                    return
+            except Exception:
+                log.exception("a question about %s failed", job.file)
+        send(self._output, reply)
 
     def _library(self, project: Configuration, python: str) -> ModuleFinder:
         """Return the modules of a project; one library as long as settings stay. `python` serves where it names

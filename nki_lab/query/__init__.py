@@ -4,6 +4,7 @@ Pure functions of text. Nothing of the user's is executed or imported; kernels a
 """
 
 from nki_lab.query.checking import Document, Examination, check
+from nki_lab.query.completion import completions, signature_help
 from nki_lab.query.configuration import Configuration, Selection, configuration_of, library
 from nki_lab.query.fixes.quick_fixes import QuickFix, quick_fixes
 from nki_lab.query.hovers import findings_text, hover
@@ -19,10 +20,12 @@ __all__ = [
     "QuickFix",
     "Selection",
     "check",
+    "completions",
     "configuration_of",
     "explain",
     "findings_text",
     "hover",
     "library",
     "quick_fixes",
+    "signature_help",
 ]

@@ -13,6 +13,7 @@ from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Signature
 from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.query.configuration import NONE, configuration_of
+from nki_lab.query.estimate import Estimate
 from nki_lab.query.evaluation_cache import EvaluationCache, Examination
 from nki_lab.query.kernels import evaluated
 from nki_lab.query.one_kernel import EvaluationRequest
@@ -55,6 +56,12 @@ class Document:
         if self.facts is None:
             return Examination(findings=in_order(self._syntax))
         return examine(self.facts, self._syntax, request, self._cache)
+
+    def estimate(self, kernel: str, request: EvaluationRequest) -> Estimate | None:
+        """Return the predicted cost of a kernel of the text; None where it has none of that name."""
+        from nki_lab.query.estimates import estimated  # few ask for it, and it brings the models of time
+
+        return None if self.facts is None else estimated(self.facts, kernel, request, self._cache)
 
 
 def examine(

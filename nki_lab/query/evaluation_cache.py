@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from nki_lab.call_records.store import CallRecord
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.interpreter import KnownCalls, Launches, Reads, Signature, Variable
+from nki_lab.query.estimate import Estimate
 from nki_lab.query.issued import Issued
 from nki_lab.query.reach import Operation, Reach
 from nki_lab.source.moved_lines import LineOf, moved_finding, moved_span
@@ -204,6 +205,8 @@ def moved_lines(result: object, line_of: LineOf, file: str) -> Any:
                 expressions=places(result.expressions),
                 reach=moved_reach(result.reach),
             )
+        case Estimate():
+            return result.moved(line_of)
         case Launches(own=own, other=other):
             return replace(
                 result, own=moved_lines(dict(own), line_of, file), other=moved_lines(dict(other), line_of, file)

@@ -21,11 +21,17 @@ Evaluate = Callable[[Assumptions], Evaluation]
 
 
 class Run(NamedTuple):
-    """An evaluation, and what it assumed; `demanded` are the symbols whose values its function asked for."""
+    """An evaluation, and what it assumed; `demanded` are the symbols whose values its function asked for.
+
+    `limits` are symbols with the largest values that were asked for, `ties` those that have to be equal; both of this
+    run and of those that led to it.
+    """
 
     assumptions: Assumptions
     result: Evaluation
     demanded: frozenset[str] = frozenset()
+    limits: frozenset[tuple[str, int]] = frozenset()
+    ties: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def is_consistent(self) -> bool:
@@ -61,6 +67,8 @@ def fitted(
     draw = _Draw(variant, seed) if literals is None else _Unusual(variant, seed, literals)
     values: dict[str, int] = {}
     demanded: set[str] = set()
+    limits: set[tuple[str, int]] = set()
+    ties: set[tuple[str, str]] = set()
     tried: dict[str, tuple[_Place, int]] = {}
     hopeless: set[_Place] = set()
     best: Run | None = None
@@ -68,6 +76,8 @@ def fitted(
         assumptions = Assumptions(variant, values, settled=True, answers=dict(answers or {}), draw=draw)
         run = Run(assumptions, evaluate(assumptions), frozenset(demanded))
         wanted = list(_demands(run))
+        for _, demand in wanted:
+            _note(demand, assumptions.used, limits, ties)
         best = run if best is None or _faults(run) <= _faults(best) else best
         changes: dict[str, int] = {}
         unmet = {place for place, _ in wanted if place is not None}
@@ -89,7 +99,7 @@ def fitted(
         values = {**assumptions.used, **changes}
         demanded |= set(changes)
     assert best is not None
-    return best
+    return best._replace(limits=frozenset(limits), ties=frozenset(ties))
 
 
 def _faults(run: Run) -> tuple[int, int]:
@@ -106,6 +116,22 @@ def _demands(run: Run) -> Iterator[tuple[_Place | None, Demand]]:
     for item in run.result.diagnostics:
         if item.measured is not None:
             yield (item.code, item.span), Demand(item.code != _EQUAL, *item.measured)
+
+
+def _note(demand: Demand, used: Mapping[str, int], limits: set[tuple[str, int]], ties: set[tuple[str, str]]) -> None:
+    """Enter what a demand says about symbols, as far as their values show which ones it is about."""
+    at_most, left, right = demand
+    one, other = ([symbol for symbol, value in used.items() if value == side] for side in (left, right))
+    if at_most and left > right > 0 and len(one) == 1:
+        limits.add((one[0], right))
+    elif not at_most and left != right and len(one) == len(other) == 1:
+        ties.add((one[0], other[0]))
+
+
+def named_symbol(symbol: str) -> str:
+    """Return a symbol as a kernel spells it: `x.shape[0]` for a size, `n` for a number."""
+    name, _, dim = symbol.rpartition(".")
+    return f"{name}.shape[{dim}]" if dim.isdigit() else symbol
 
 
 def _change(demand: Demand, used: Mapping[str, int], draw: _Draw) -> tuple[str, int] | None:

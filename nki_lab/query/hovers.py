@@ -10,14 +10,16 @@ from functools import lru_cache
 from nki_lab import codes
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import Arch, arch_of
-from nki_lab.isa.spec import Instruction, Operand, show_value
+from nki_lab.isa.spec import Instruction, Operand
 from nki_lab.kernel_runtime.interpreter import Variable
 from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.query.checking import Document, Examination
 from nki_lab.query.evaluation_cache import Place
 from nki_lab.query.issued import Instructed, Issued
-from nki_lab.query.names import ENGINES, documentation, instruction_of, limit_text, place_of
+from nki_lab.query.links import code_link, name_link
+from nki_lab.query.names import ENGINES, documentation, instruction_of, operand_text
 from nki_lab.query.one_kernel import EvaluationRequest
+from nki_lab.query.quantities import nanoseconds
 from nki_lab.source import SyntaxFacts, known_facts
 from nki_lab.source.positions import place_of as site_of
 from nki_lab.source.trees import first_line
@@ -61,7 +63,8 @@ def hover(
         name = facts.dotted(node)
         if documentation(name) is not None:
             here = _call_text(examined().issued.get(site_of(call)[:2])) if call is not None and inside else ""
-            return documentation(name, arch, here)
+            link = name_link(name)
+            return "\n\n".join(filter(None, (documentation(name, arch, here), link and f"[Reference]({link})")))
     if isinstance(node, ast.Name | ast.arg) and inside:
         variable = _variable(facts, node, examined().variables)
         rows = [] if variable is None else [_variable_text(variable)]
@@ -74,7 +77,7 @@ def findings_text(found: list[Diagnostic]) -> str:
     parts = []
     for entry in map(codes.get, dict.fromkeys(item.code for item in found)):
         why, instead = (_section(entry.body, title) for title in ("Why it matters on the chip", "Use instead"))
-        parts.append(f"**{entry.code}** {entry.title}\n\n{why}\n\n{instead}".rstrip())
+        parts.append(f"**[{entry.code}]({code_link(entry.code)})** {entry.title}\n\n{why}\n\n{instead}".rstrip())
     return "\n\n---\n\n".join(parts)
 
 
@@ -175,21 +178,9 @@ def _variable_text(variable: Variable) -> str:
 
 
 def _argument(instruction: Instruction, operand: Operand, arch: Arch, call: Issued | None) -> str:
-    """Return the documentation of an instruction's argument, with the limits that are about it."""
-    name = operand.name
-    given = dict(call.instructions[0].operands).get(name) if call is not None and call.instructions else None
-    lines = [f"**{name}**{place_of(operand)}", *([f"here: {given}"] if given else []), operand.doc]
-    if operand.dtypes:
-        lines.append(f"dtypes: {', '.join(item.name for item in operand.dtypes)}")
-    if operand.choices:
-        lines.append(f"one of {', '.join(show_value(item) for item in operand.choices)}")
-    elif operand.enum is not None:
-        lines.append(f"one of {', '.join(f'nisa.{operand.enum.__name__}.{item.name}' for item in operand.enum)}")
-    rules = [limit_text(item, arch) for item in instruction.limits if item.operand == name]
-    rules += [item.text for item in instruction.predicates if item.operand == name]
-    if rules:
-        lines.append(f"limits on {arch.target}:\n" + "\n".join(f"- {rule}" for rule in rules))
-    return "\n\n".join(lines)
+    """Return the documentation of an instruction's argument, with what a call gives for it."""
+    given = dict(call.instructions[0].operands).get(operand.name) if call is not None and call.instructions else None
+    return operand_text(instruction, operand, arch, f"here: {given}" if given else "")
 
 
 def _call_text(call: Issued | None) -> str:
@@ -223,10 +214,6 @@ def _where(item: Instructed) -> str:
     if not item.time_source:
         return f"{engine}, time not modelled"
     if item.engine == "dma":
-        return f"{engine}, {item.bytes} bytes, {_nanoseconds(item.time[0])} at the full rate"
-    interval, latency = (_nanoseconds(value) for value in item.time)
+        return f"{engine}, {item.bytes} bytes, {nanoseconds(item.time[0])} at the full rate"
+    interval, latency = (nanoseconds(value) for value in item.time)
     return f"{engine}, {item.cycles:.0f} cycles ({interval}), result after {latency}"
-
-
-def _nanoseconds(value: float) -> str:
-    return f"{value / 1000:.3g} µs" if value >= 1000 else f"{value:.3g} ns"

@@ -32,6 +32,7 @@ from nki_lab.query.evaluation_cache import (
     blocks_of,
 )
 from nki_lab.query.one_kernel import EvaluationRequest, evaluation_of, outermost, reached, signature_key
+from nki_lab.query.partial import common_variables
 from nki_lab.query.reach import Reach, joined, reach_of
 from nki_lab.query.recorded import Calls, RecordSearch, recorded_calls, target_of, with_call
 from nki_lab.query.shape_dependence import depends_on_shapes
@@ -52,13 +53,22 @@ def signatures(facts: SyntaxFacts, request: EvaluationRequest) -> dict[str, Sequ
     """Return the signatures with which the kernels of a module are evaluated, by their names."""
     evaluation = _ModuleEvaluation(facts, request, EvaluationCache())
     found: dict[str, Sequence[Signature]] = {}
-    for part in _parts(facts):
+    for part in parts_of(facts):
         found |= evaluation.signatures(part, evaluation.launches(part))
     return found
 
 
+def first_signature(
+    facts: SyntaxFacts, part: Part, kernel: KernelFunction, request: EvaluationRequest, cache: EvaluationCache
+) -> Signature | None:
+    """Return the first signature that a kernel is sure to be evaluated with; None without one."""
+    evaluation, name = _ModuleEvaluation(facts, request, cache), kernel.node.name
+    known = evaluation.signatures(part, evaluation.launches(part)).get(name) or evaluation.called_elsewhere(name)
+    return next((item for item in known if not item.assumed), None)
+
+
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """A module up to where the names of `kernels` are bound again: the whole of it, for most."""
 
     module: ModuleSource
@@ -71,7 +81,7 @@ class _Part:
         return frozenset(item.node.name for item in self.kernels if self.module.function(item.node.name) is item.node)
 
 
-def _parts(facts: SyntaxFacts) -> Iterator[_Part]:
+def parts_of(facts: SyntaxFacts) -> Iterator[Part]:
     """Yield the kernels by the part of the module that their names live in.
 
     A notebook defines a kernel, launches it, and defines it better in a later cell.
@@ -89,7 +99,7 @@ def _parts(facts: SyntaxFacts) -> Iterator[_Part]:
         module = facts.parsed
         if end != len(body):
             module = ModuleSource(module.text, module.file, ast.Module(body=body[:end], type_ignores=[]))
-        yield _Part(module, tuple(kernels), blocks[:end])
+        yield Part(module, tuple(kernels), blocks[:end])
 
 
 _Asked = list[tuple[Signature, KernelEvaluation]]
@@ -115,9 +125,9 @@ class _ModuleEvaluation:
     def run(self) -> Examination:
         """Evaluate all kernels."""
         facts, request = self._facts, self._request
-        unshaped: list[tuple[_Part, KernelFunction]] = []
+        unshaped: list[tuple[Part, KernelFunction]] = []
         request.library.refresh()
-        for part in _parts(facts):
+        for part in parts_of(facts):
             called = self.launches(part)
             self._findings += called.failures
             self._on_host |= outermost(called.called)
@@ -160,7 +170,7 @@ class _ModuleEvaluation:
         )
 
     def _evaluate_all(
-        self, part: _Part, kernel: KernelFunction, signatures: Sequence[Signature], *, inner: bool = False
+        self, part: Part, kernel: KernelFunction, signatures: Sequence[Signature], *, inner: bool = False
     ) -> bool:
         """Evaluate a kernel with each signature, or a function that kernels call (`inner`).
 
@@ -188,7 +198,7 @@ class _ModuleEvaluation:
         return bool(asked)
 
     def _evaluate_call(
-        self, part: _Part, kernel: KernelFunction, signature: Signature, *, inner: bool = False
+        self, part: Part, kernel: KernelFunction, signature: Signature, *, inner: bool = False
     ) -> KernelEvaluation | None:
         """Return the evaluation of a function with one signature, None where that cannot be meant."""
         grids = found_calls.possible_grids(kernel, signature, self._request.arch)
@@ -206,7 +216,7 @@ class _ModuleEvaluation:
         facts, request = self._facts, self._request
         if request.explicit is not None:
             return
-        part = _Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
+        part = Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
         entries = {item.node.name for item in facts.functions if item.is_entry}
         reached = {item.node: item.dialect for item in facts.functions}
         for name, signatures in request.given.items():
@@ -218,7 +228,7 @@ class _ModuleEvaluation:
                 helper = KernelFunction(node=node, dialect=dialect, kernel=node)
                 self._evaluate_all(part, helper, signatures[:MOST], inner=True)
 
-    def _evaluate_recorded(self, part: _Part, function: KernelFunction) -> bool:
+    def _evaluate_recorded(self, part: Part, function: KernelFunction) -> bool:
         """Evaluate a kernel or helper with recorded calls under which it reaches more; return whether there are any."""
         request, name = self._request, function.node.name
         if self._recorded is None:
@@ -240,7 +250,7 @@ class _ModuleEvaluation:
             self._findings += with_call(name, item, found, request.arch)
         return bool(telling)
 
-    def _evaluate_unshaped(self, unshaped: Sequence[tuple[_Part, KernelFunction]]) -> None:
+    def _evaluate_unshaped(self, unshaped: Sequence[tuple[Part, KernelFunction]]) -> None:
         """Evaluate kernels with the signatures of other files, and without any where none of those is sure."""
         found = self._called_elsewhere(frozenset(kernel.node.name for _, kernel in unshaped))
         for part, kernel in unshaped:
@@ -254,7 +264,11 @@ class _ModuleEvaluation:
         request = self._request
         return called_elsewhere(self._facts.file, names, request.library, self._cache, request.budget.stop)
 
-    def _sample(self, part: _Part, name: str, dialect: Dialect) -> None:
+    def called_elsewhere(self, name: str) -> Sequence[Signature]:
+        """Return the signatures with which other files call a function."""
+        return self._called_elsewhere(frozenset({name})).get(name, ())
+
+    def _sample(self, part: Part, name: str, dialect: Dialect) -> None:
         """Evaluate a function of whose arguments nothing is known: what is wrong then is wrong for all of them."""
         request, file = self._request, part.module.file
         key = ("assumed", file, name, len(part.blocks), request.arch.target, request.options, dialect, request.possible)
@@ -295,7 +309,7 @@ class _ModuleEvaluation:
                 findings += [reached(file, result, item) for result, item in possible(sampled, once)]
             found = KernelEvaluation(
                 findings=tuple(findings),
-                variables=_first(item.types for item in results[:1]),
+                variables=results[0].types if request.light else common_variables(sampled),
                 depends=depends,
                 reads={place: stamp for item in results for place, stamp in item.reads.items()},
                 reach=joined(reach_of(item, assumed=True) for item in results),
@@ -318,7 +332,7 @@ class _ModuleEvaluation:
         facts = self._facts
         if facts.dialect is None:
             return
-        part = _Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
+        part = Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
         reached = {item.node: item.dialect for item in facts.functions}
         helpers: dict[str, KernelFunction] = {}
         kernels = {item.node for item in facts.functions if item.is_entry}
@@ -363,7 +377,7 @@ class _ModuleEvaluation:
                 count += 1
                 if count > found_calls.MOST_KERNELS:
                     return
-                part = _Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
+                part = Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
                 result = self._evaluate_call(part, kernel, signatures[0])
                 if result is not None and result is not _LATE:
                     here = found_calls.as_typed(result.findings, facts.file, saved.lines, facts.lines)
@@ -378,7 +392,7 @@ class _ModuleEvaluation:
             kernel = found_calls.function_of(module, name)
             if kernel is None or _is_foreign(kernel.dialect):
                 continue
-            part = _Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
+            part = Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
             found = ((signature, self._evaluate_call(part, kernel, signature)) for signature in signatures)
             asked = [(signature, item) for signature, item in found if item is not None and item is not _LATE]
             self._known += [Examination(reach=replace(item.reach, entered=frozenset())) for _, item in asked]
@@ -386,7 +400,7 @@ class _ModuleEvaluation:
 
     # -- cached evaluations --------------------------------------------------------------------------------------------
 
-    def launches(self, part: _Part) -> Launches:
+    def launches(self, part: Part) -> Launches:
         """Return the calls of kernels in a part of the module."""
         top, request = tuple(sorted(part.top)), self._request
         if request.explicit is not None:
@@ -399,7 +413,7 @@ class _ModuleEvaluation:
             self._cache.keep(key, part.blocks, found, outermost(found.called))
         return found
 
-    def signatures(self, part: _Part, called: Launches) -> Mapping[str, Sequence[Signature]]:
+    def signatures(self, part: Part, called: Launches) -> Mapping[str, Sequence[Signature]]:
         """Return the signatures of the kernels in a part of the module."""
         if self._request.explicit is not None:
             return called.own
@@ -408,7 +422,7 @@ class _ModuleEvaluation:
 
     def _evaluate(
         self,
-        part: _Part,
+        part: Part,
         kernel: KernelFunction,
         signature: Signature,
         request: EvaluationRequest | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from enum import Enum
+from functools import cache
 from typing import Final
 
 from nki_lab.isa.arch import Arch
@@ -82,6 +83,9 @@ def _tile_size(name: str, arch: Arch) -> str | None:
     return None if size is None else f"`nl.tile_size.{name}` = {size} on {arch.target} ({arch.name}){source}"
 
 
+_language_names: Final = cache(namespaces.language_names)
+
+
 class _Text(str):
     """A value as it is written in NKI."""
 
@@ -93,7 +97,7 @@ class _Text(str):
 
 def spelled(default: object) -> object:
     """Return a default value so that it prints as NKI spells it."""
-    known = namespaces.language_names()
+    known = _language_names()
     if isinstance(default, Enum) and known.get(default.name) is not default:
         return _Text(show_value(default))
     name = getattr(default, "name", None) or getattr(default, "__name__", None)
@@ -128,6 +132,25 @@ def _instruction(instruction: Instruction, arch: Arch | None, here: str) -> str:
 def _operand(operand: Operand) -> str:
     dtypes = f", {' '.join(kind.name for kind in operand.dtypes)}" if operand.dtypes else ""
     return f"**{operand.name}**{place_of(operand)}{dtypes}: {operand.doc}"
+
+
+def operand_text(instruction: Instruction, operand: Operand, arch: Arch, here: str = "") -> str:
+    """Return the Markdown about an argument of an instruction, with the limits that are about it.
+
+    `here` is what is known of the place that mentions it.
+    """
+    lines = [f"**{operand.name}**{place_of(operand)}", *([here] if here else []), operand.doc]
+    if operand.dtypes:
+        lines.append(f"dtypes: {', '.join(item.name for item in operand.dtypes)}")
+    if operand.choices:
+        lines.append(f"one of {', '.join(show_value(item) for item in operand.choices)}")
+    elif operand.enum is not None:
+        lines.append(f"one of {', '.join(f'nisa.{operand.enum.__name__}.{item.name}' for item in operand.enum)}")
+    rules = [limit_text(item, arch) for item in instruction.limits if item.operand == operand.name]
+    rules += [item.text for item in instruction.predicates if item.operand == operand.name]
+    if rules:
+        lines.append(f"limits on {arch.target}:\n" + "\n".join(f"- {rule}" for rule in rules))
+    return "\n\n".join(lines)
 
 
 def place_of(operand: Operand) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.interpreter import Assumptions, Evaluation
-from nki_lab.query.fitting import Evaluate, Run
+from nki_lab.query.fitting import Evaluate, Run, named_symbol
 
 MOST_SYMBOLS: Final = 24
 """Sizes and numbers of one function that are varied."""
@@ -33,7 +33,7 @@ def possible(found: Sequence[Run], evaluate: Evaluate) -> Iterator[tuple[Evaluat
             for item in result.diagnostics if not assumptions.refused else ():
                 if item.outcome != "advice" and item.code[3] in "23" and (item.code, item.span) not in seen:
                     seen.add((item.code, item.span))
-                    message = f"for {_named(symbol)} = {other}: {item.message}"
+                    message = f"for {named_symbol(symbol)} = {other}: {item.message}"
                     yield result, replace(item, message=message, severity="information")
 
 
@@ -41,8 +41,3 @@ def _others(value: int) -> list[int]:
     """Return values to try instead: some that are no multiples of a tile, and twice as much."""
     tried = (100, value - 28, value + 1, 2 * value) if value > 16 else (1, value + 1, 2 * value)
     return [other for other in dict.fromkeys(tried) if other > 0 and other != value]
-
-
-def _named(symbol: str) -> str:
-    name, _, dim = symbol.rpartition(".")
-    return f"{name}.shape[{dim}]" if dim.isdigit() else symbol

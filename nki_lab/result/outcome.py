@@ -22,9 +22,9 @@ from nki_lab.result.nonfinite import described as described_nonfinite
 from nki_lab.result.recorded import Recorded
 from nki_lab.result.tensors import Tensors
 from nki_lab.session.arrays import Array
-from nki_lab.session.summary import Summary, summarise
 from nki_lab.session.tiles import checked_outputs, tiles_of
 from nki_lab.testing import assert_close, plain_array
+from nki_lab.timeline.summary import Summary, summarise
 from nki_lab.wire import compact
 from nki_lab.wire.values import FEW_CELLS, ValuesAsked, encode_values
 

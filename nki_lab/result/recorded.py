@@ -13,8 +13,8 @@ from nki_lab.kernel_runtime.protocols import ErrorGrowth, ValueSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.session import NotRecorded
 from nki_lab.session.arrays import Array
-from nki_lab.session.summary import Summary
 from nki_lab.session.tiles import no_growth, tiles_of
+from nki_lab.timeline.summary import Summary
 
 if TYPE_CHECKING:
     from nki_lab.widgets.visualizer import Visualizer
@@ -89,7 +89,7 @@ class Recorded:
         """The visualizer as a widget of this notebook, at a step where one is given.
 
         Its `step` can be set and observed. NKI022 where the notebook packages are missing; the extra
-        `nki-lab[notebook]` brings them.
+        `nki-lab[widgets]` brings them.
         """
         from nki_lab import widgets
 

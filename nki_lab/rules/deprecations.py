@@ -11,6 +11,7 @@ from nki_lab.source import SyntaxFacts
 from nki_lab.source.trees import last_name
 
 RANGES: Final = frozenset({"affine_range", "sequential_range", "static_range"})
+INSTEAD_OF_RANGES: Final = "write range"
 
 SIZES: Final[Mapping[str, str]] = {
     "psum_fmax": "psum_bank_fmax",
@@ -18,7 +19,7 @@ SIZES: Final[Mapping[str, str]] = {
 }
 """NKI API, `nki.language.tile_size`: the same number under a name that says what it counts."""
 
-_KEYWORDS: Final[Mapping[str | None, str]] = {
+KEYWORDS: Final[Mapping[str | None, str]] = {
     "platform_target": "set NEURON_PLATFORM_TARGET_OVERRIDE",
     "mode": "drop it: the arguments tell which framework calls",
 }
@@ -41,7 +42,7 @@ def deprecated_range(facts: SyntaxFacts, node: ast.Call) -> Findings:
             node.func,
             f"nl.{name} is an alias of range",
             limit="NKI 0.6 deprecates it; its loops are unrolled like all others",
-            use="write range",
+            use=INSTEAD_OF_RANGES,
         )
 
 
@@ -70,11 +71,11 @@ def check_keywords(facts: SyntaxFacts) -> Findings:
     calls = (node for scope in facts.module.subtree() for node in scope.calls)
     for node in calls:
         for item in node.keywords if facts.imported(node.func) == "nki.jit" else ():
-            if item.arg in _KEYWORDS:
+            if item.arg in KEYWORDS:
                 yield facts.report(
                     "NKI604",
                     item.value,
                     f"nki.jit({item.arg}=...) is deprecated",
                     limit="NKI 0.3 and later have nki.jit without it",
-                    use=_KEYWORDS[item.arg],
+                    use=KEYWORDS[item.arg],
                 )

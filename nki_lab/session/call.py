@@ -36,9 +36,9 @@ from nki_lab.session.call_signatures import CallSignatures
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import INTERRUPTED, Execution, Timings
 from nki_lab.session.sources import definition_of, syntax_findings
-from nki_lab.session.timeline import Timeline, timeline
 from nki_lab.session.values import copied_arguments, values_of
 from nki_lab.source.callables import traceback_steps
+from nki_lab.timeline.timeline import Timeline, timeline
 
 
 def written_inputs(program: Program, inputs: list[Input]) -> list[Input]:

@@ -9,8 +9,8 @@ from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.session.launch import Launch
-from nki_lab.session.timeline import Timeline
 from nki_lab.session.values import NOTHING
+from nki_lab.timeline.timeline import Timeline
 
 OnError = Literal["raise", "report"]
 INTERRUPTED: Final = "NKI008"

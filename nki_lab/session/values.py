@@ -23,7 +23,7 @@ from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, VirtualRegister, whole
 from nki_lab.session.arguments import Input
 from nki_lab.session.arrays import Array
-from nki_lab.session.timeline import Timeline
+from nki_lab.timeline.timeline import Timeline
 
 
 @dataclass(frozen=True, repr=False)

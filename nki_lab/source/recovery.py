@@ -274,5 +274,14 @@ def names_in(line: str) -> tuple[list[str], list[str]]:
     return [name for name in bound if _plain(name)], [name for name in read if _plain(name)]
 
 
+def blanked(line: str) -> str:
+    """Return a line with spaces in the place of its strings, comments and names of keyword arguments."""
+
+    def spaces(found: re.Match[str]) -> str:
+        return " " * len(found[0])
+
+    return _KEYWORD_ARGUMENT.sub(spaces, _STRING.sub(spaces, line))
+
+
 def _plain(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name)

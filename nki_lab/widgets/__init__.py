@@ -37,7 +37,7 @@ def view(
     `fault` is the row at which the run failed, -1: it did not. `tiles` answer for values while the kernel lives.
     `pins` are messages of tiles; `pin` keeps one more, of a buffer after a step, and returns its message.
     """
-    with extra("notebook", "the visualizer needs", otherwise='write a page with run.to_html("run.html")'):
+    with extra("widgets", "the visualizer needs", otherwise='write a page with run.to_html("run.html")'):
         module = importlib.import_module("nki_lab.widgets.visualizer")
     made: Visualizer = module.Visualizer(recording, fault=fault, step=step, tiles=tiles, pins=pins, pin=pin)
     return made

@@ -10,8 +10,7 @@ from html import escape
 from typing import Final
 
 from nki_lab import codes
-from nki_lab.isa.spec import TABLE
-from nki_lab.kernel_runtime.language import namespaces
+from nki_lab.query import links
 from scripts.pages.blocks import FENCE, ROOT
 
 RUNS: Final = "_static/runs"
@@ -64,14 +63,14 @@ def _codes(text: str, own: str) -> str:
 
 
 def _code(code: str, known: set[str]) -> str:
-    return f"[{code}](/codes/{code}.md)" if code in known else code
+    return f"[{code}](/{links.code_page(code)}.md)" if code in known else code
 
 
 def _names(text: str, own: str) -> str:
     def link(match: re.Match[str]) -> str:
         name = match["name"]
-        target = instruction_page(name) if match["module"] == "nisa" else language_page(name)
-        return f"[{match[0]}](/{target})" if target and name != own else match[0]
+        target = links.instruction_page(name) if match["module"] == "nisa" else links.language_page(name)
+        return f"[{match[0]}](/{target}.md)" if target and name != own else match[0]
 
     lines = text.split("\n")
     return "\n".join(line if line.startswith("#") else _outside_links(line, link) for line in lines)
@@ -85,16 +84,6 @@ def _outside_links(line: str, link: object) -> str:
         pieces += [_NAME.sub(link, line[end : inner.start()]), inner[0]]
         end = inner.end()
     return "".join([*pieces, _NAME.sub(link, line[end:])])
-
-
-def instruction_page(name: str) -> str:
-    """Return the document of an instruction, below the site's root; empty for other names."""
-    return f"reference/isa/{name}.md" if name in TABLE else ""
-
-
-def language_page(name: str) -> str:
-    """Return the document of a name of `nki.language`, below the site's root; empty for other names."""
-    return f"reference/language/{name}.md" if name in namespaces.language_names() else ""
 
 
 # -- documents of the repository -----------------------------------------------------------------------------------
@@ -142,7 +131,7 @@ def page_of(path: str) -> str:
         return known[path]
     folder, _, name = path.rpartition("/")
     if folder == "nki_lab/codes":
-        return next((f"codes/{item.code}.md" for item in codes.all_codes() if f"{item.slug}.md" == name), "")
+        return next((f"{links.code_page(item.code)}.md" for item in codes.all_codes() if f"{item.slug}.md" == name), "")
     if path.rstrip("/") == KERNELS:
         return "gallery/index.md"
     if folder == KERNELS and (ROOT / path).is_file():

@@ -18,10 +18,11 @@ from nki_lab.kernel_runtime.collectives.collective_names import collective_names
 from nki_lab.kernel_runtime.issue import nki_api_names
 from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.query import links
 from nki_lab.query.examples import having
 from nki_lab.query.names import ENGINES, documentation
 from nki_lab.query.pages import page
-from scripts.pages.markdown import instruction_page, language_page, linked
+from scripts.pages.markdown import linked
 
 _BOLD: Final = re.compile(r"^\*\*(?P<title>[^*\n]+)\*\*(?P<rest>[^\n]*)$", re.MULTILINE)
 _HUNDREDS: Final = {
@@ -42,17 +43,17 @@ def pages() -> Iterator[tuple[str, str]]:
     """Yield the place and the Markdown of every page of this module."""
     yield "reference/isa/index.md", instructions_index()
     for name, instruction in TABLE.items():
-        yield instruction_page(name), instruction_text(instruction)
+        yield f"{links.instruction_page(name)}.md", instruction_text(instruction)
     yield "reference/isa/enumerations.md", enumerations()
     yield "reference/language/index.md", language_index()
     for name in namespaces.language_names():
-        yield language_page(name), language_text(name)
+        yield f"{links.language_page(name)}.md", language_text(name)
     yield "reference/collectives.md", collectives()
     yield "reference/removed.md", removed()
     yield "reference/targets.md", targets()
     yield "codes/index.md", codes_index()
     for entry in codes.all_codes():
-        yield f"codes/{entry.code}.md", code_text(entry)
+        yield f"{links.code_page(entry.code)}.md", code_text(entry)
 
 
 def toctree(names: list[str], *, hidden: bool = True) -> str:

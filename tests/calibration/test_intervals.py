@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.calibration import intervals
-from nki_lab.session import interval
+from nki_lab.timeline import interval
 
 
 def row(published: float, family: str = "a", unmodelled: tuple[str, ...] = (), **attributes: str) -> dict[str, Any]:

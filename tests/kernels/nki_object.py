@@ -16,7 +16,7 @@ class Base(nl.NKIObject):
 
 class Accumulator(Base):
     shape: tuple
-    tile: object
+    tile: nl.NkiTensor
 
     def __post_init__(self):
         self.tile = nl.zeros(self.shape, dtype=self.dtype, buffer=nl.sbuf)

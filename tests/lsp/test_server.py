@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nki_lab import codes as codes_of_nki
+from nki_lab.query import links
 from tests.lsp.client import Client, codes, connect, place
 
 HEAD = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\nimport nki.typing as nt\n\n\n"
@@ -172,7 +173,7 @@ def test_a_hover_over_a_fault_says_what_its_code_means(client: Client, uri: str)
     client.until(uri, ["NKI201"])
     shown = client.hover(uri, LINE, 35)
     assert "`x`: (128, 64) float32 in HBM" in shown
-    assert f"**NKI201** {codes_of_nki.get('NKI201').title}" in shown
+    assert f"**[NKI201]({links.code_link('NKI201')})** {codes_of_nki.get('NKI201').title}" in shown
 
 
 def test_a_hover_does_not_wait_for_a_long_evaluation(patient: Client, uri: str) -> None:

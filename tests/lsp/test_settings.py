@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nki_lab.lsp.settings import Settings
+from nki_lab.lsp.settings import Hints, Settings
 
 
 @pytest.fixture
@@ -88,3 +88,22 @@ def test_the_editor_names_the_environment() -> None:
     assert found.python("") == ".venv"
     found.take({"nki-lab": {"python": 7}})
     assert not found.python("")
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, Hints()),
+        ({"hints": {"bytes": True, "shapes": False}}, Hints(shapes=False, bytes=True)),
+        ({"hints.trips": True}, Hints(trips=True)),
+        ({"nki-lab": {"hints": {"cost": True}}}, Hints(cost=True)),
+        ({"nki-lab.hints.cost": True}, Hints(cost=True)),
+        ({"hints": {"bytes": "yes", "more": 3}}, Hints()),
+        ({"hints": [True]}, Hints()),
+        ("hints", Hints()),
+    ],
+)
+def test_hints_are_asked_for_one_by_one(given: object, wanted: Hints) -> None:
+    found = settings()
+    found.take(given)
+    assert found.hints("") == wanted

@@ -24,7 +24,7 @@ from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import whole
 from nki_lab.session import RunValues
-from nki_lab.session.timeline import Timeline, timeline
+from nki_lab.timeline.timeline import Timeline, timeline
 from tests.kernel_runtime.drawn_kernels import Drawn, drawn_kernels, small, traced
 
 Array = np.ndarray[Any, Any]

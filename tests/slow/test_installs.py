@@ -218,7 +218,15 @@ def test_a_plain_ipykernel_shows_html(install: Install, tmp_path: Path) -> None:
     assert "image/png" in cells[2]
     assert "NKI204" in cells[4]["text/html"]
     assert "NKI204" in cells[4]["error"]
-    assert "nki-lab[notebook]" in str(cells[5])
+    assert "nki-lab[widgets]" in str(cells[5])
+
+
+def test_the_views_need_no_jupyterlab(install: Install, tmp_path: Path) -> None:
+    python = install("widgets")
+    cells = json.loads(called(python, "-c", RUNNING, folder=tmp_path, given=json.dumps([*CELLS, "run.view()"])))
+    assert "application/vnd.jupyter.widget-view+json" in cells[5]
+    assert "NKI204" in cells[4]["text/html"]
+    assert "jupyterlab " not in called(python, "-m", "pip", "list", folder=tmp_path)
 
 
 @BOTH

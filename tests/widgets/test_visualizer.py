@@ -104,7 +104,7 @@ def test_without_the_notebook_packages_a_view_says_what_to_install(monkeypatch: 
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(NkiError, match=r"NKI022 the visualizer needs the package anywidget") as caught:
         widgets.view(Recording(synthetic(5)))
-    assert "nki-lab[notebook]" in caught.value.diagnostics[0].help
+    assert "nki-lab[widgets]" in caught.value.diagnostics[0].help
 
 
 def test_a_run_is_pinned_under_a_limit_of_bytes() -> None:

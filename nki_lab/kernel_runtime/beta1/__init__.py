@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from nki_lab.kernel_runtime.beta1.instructions import misfits
-from nki_lab.kernel_runtime.beta1.launch import Beta1Builder, grid_sizes
+from nki_lab.kernel_runtime.beta1.launch import TENSOR_METHODS, Beta1Builder, grid_sizes
 from nki_lab.kernel_runtime.beta1.names import MODULES, instruction_names, missing, names
 from nki_lab.kernel_runtime.beta1.refused_names import KERNELS
 
@@ -21,6 +21,7 @@ __all__ = [
     "DEFAULT_PRECISE",
     "KERNELS",
     "MODULES",
+    "TENSOR_METHODS",
     "Beta1Builder",
     "grid_sizes",
     "instruction_names",

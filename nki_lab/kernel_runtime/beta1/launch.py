@@ -37,12 +37,13 @@ def _assert_shape(tensor: NkiTensor, shape: Any) -> NkiTensor:
     )
 
 
-_METHODS: Mapping[str, Callable[..., Any]] = {
+TENSOR_METHODS: Mapping[str, Callable[..., Any]] = {
     "astype": _astype,
     "broadcast_to": _broadcast_to,
     "expand_dims": memory.expand_dims,
     "assert_shape": _assert_shape,
 }
+"""Methods of tensors that the current dialect does not have; the first parameter is the tensor."""
 
 
 class Beta1Builder(DeferringBuilder):
@@ -58,7 +59,7 @@ class Beta1Builder(DeferringBuilder):
 
     def member(self, tensor: NkiTensor, name: str) -> Any:
         """A method of Beta 1 tensors that the current dialect's do not have; None for other names."""
-        method = _METHODS.get(name)
+        method = TENSOR_METHODS.get(name)
         return None if method is None else partial(method, tensor)
 
 

@@ -5,7 +5,7 @@ imports nothing of the user's. What it does not know is unknown, and silent; wha
 """
 
 from nki_lab.kernel_runtime.interpreter.assumptions import OTHER_DTYPES, VARIANTS, Assumptions, Demand
-from nki_lab.kernel_runtime.interpreter.evaluation import Evaluation, Variable, evaluate
+from nki_lab.kernel_runtime.interpreter.evaluation import Evaluation, evaluate
 from nki_lab.kernel_runtime.interpreter.intake import Signature, TileSpec, spec_of
 from nki_lab.kernel_runtime.interpreter.interpreter import REACHED
 from nki_lab.kernel_runtime.interpreter.known_calls import KnownCalls
@@ -16,6 +16,7 @@ from nki_lab.kernel_runtime.interpreter.observing import observed
 from nki_lab.kernel_runtime.interpreter.parameter_uses import tensor_parameters
 from nki_lab.kernel_runtime.interpreter.signatures import Launches, best, launches
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, UserClass
+from nki_lab.kernel_runtime.interpreter.variables import Variable
 from nki_lab.source.module import ModuleSource
 
 __all__ = [

@@ -32,6 +32,7 @@ from nki_lab.kernel_runtime.interpreter.values import (
 from nki_lab.kernel_runtime.issue import call_errors
 from nki_lab.kernel_runtime.issue.launching import grid_in_kernel
 from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.source.trees import parameters
 
 _F = TypeVar("_F", bound=Callable[..., Value])
 
@@ -361,6 +362,9 @@ def run_body(frame: Frame, function: Function) -> None:
         if frame.module is frame.interpreter.main:
             frame.interpreter.entered.add(function.qualname)
             frame.interpreter.called.add(function.qualname)
+            for arg in parameters(function.node.args):
+                value = frame.locals.get(arg.arg, UNKNOWN)
+                frame.interpreter.types.setdefault((arg.lineno, arg.col_offset), (arg.arg, value))
     body(frame)
 
 

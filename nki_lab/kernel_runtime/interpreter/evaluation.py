@@ -11,7 +11,6 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
-from nki_lab.isa.dtype import DType
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
 from nki_lab.kernel_runtime.interpreter.assembly import assemble, run_module
@@ -34,7 +33,8 @@ from nki_lab.kernel_runtime.interpreter.limits import (
 )
 from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
 from nki_lab.kernel_runtime.interpreter.namespaces import beta1_dialect
-from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, Names, Value
+from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Names, Value
+from nki_lab.kernel_runtime.interpreter.variables import Variable, is_telling, variable_of
 from nki_lab.kernel_runtime.ir import Program, Site
 from nki_lab.kernel_runtime.issue.builder import Builder, NkiInstruction
 from nki_lab.kernel_runtime.issue.context import recording
@@ -48,18 +48,6 @@ from nki_lab.source.module import ModuleSource
 
 PROGRAMS: int = 16
 """Programs of a launch grid that are evaluated; what the others write is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """The value of a name when it was first bound, as `text`; the rest is known for tensors."""
-
-    name: str
-    text: str
-    shape: tuple[int, ...] = ()
-    dtype: DType | None = None
-    memory: str = ""
-    partition_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +172,12 @@ def evaluate(
         except Exception as error:  # noqa: BLE001 - an editor goes on after a mistake of ours, and says so
             interpreter.record(internal_error(error), interpreter.meter.node, interpreter.base)
         types = {
-            place: variable_of(name, value) for place, (name, value) in interpreter.types.items() if _telling(value)
+            place: variable_of(name, value) for place, (name, value) in interpreter.types.items() if is_telling(value)
         }
-        types |= {place: Variable(item.name, str(item)) for place, item in interpreter.ranges.items()}
+        types |= {
+            place: Variable(item.name, str(item), kind="loop", trips=item.trips)
+            for place, item in interpreter.ranges.items()
+        }
     return Evaluation(
         program=program,
         diagnostics=tuple(interpreter.findings),
@@ -290,7 +281,6 @@ def _run_kernel(
             if grid and isinstance(builder, _Starting):
                 builder.start(grid, tuple(int(index) for index in np.unravel_index(number, grid)))
             frame = Frame(interpreter, function.closure, function, dict(names))
-            _note_parameters(interpreter, function, names)
             run_body(frame, function)
             builder.sync()
             control.finish(builder)
@@ -315,12 +305,6 @@ def _in_order(function: Function, names: Names) -> Names:
     arguments = function.node.args
     groups = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
     return {arg.arg: names[arg.arg] for arg in groups if arg is not None and arg.arg in names}
-
-
-def _note_parameters(interpreter: Interpreter, function: Function, names: Names) -> None:
-    arguments = function.node.args
-    for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-        interpreter.types.setdefault((arg.lineno, arg.col_offset), (arg.arg, names.get(arg.arg, UNKNOWN)))
 
 
 def _collect(interpreter: Interpreter, builder: MeteredBuilder, result: Value) -> None:
@@ -354,24 +338,3 @@ def _summaries(tensors: Mapping[tuple[int, int], NkiTensor]) -> dict[tuple[int, 
             known[kind] = variable_of("", value)
         found[place] = known[kind]
     return found
-
-
-def _telling(value: Value) -> bool:
-    return isinstance(value, NkiTensor | int | float | str | tuple | list | dict | Instance | EnumMember | np.dtype)
-
-
-def variable_of(name: str, value: Value) -> Variable:
-    """Return the summary of a value for hovers."""
-    if isinstance(value, NkiTensor):
-        buffer = value._buffer
-        memory = {"sbuf": "SBUF", "psum": "PSUM"}.get(buffer.space.value, "HBM")
-        width = math.prod(value._shape[1:]) * value._dtype.nbytes if buffer.on_chip else 0
-        text = f"{value._shape} {value._dtype.name} in {memory}"
-        return Variable(name, text, value._shape, value._dtype, memory, width)
-    if isinstance(value, list | tuple | dict):
-        text, inner = f"{type(value).__name__} of {len(value)}", value.values() if isinstance(value, dict) else value
-        if inner is value and value and all(isinstance(item, NkiTensor) for item in value):
-            return Variable(name, f"{text}: {variable_of('', value[0]).text}")
-        if len(value) > 16 or any(isinstance(item, list | tuple | dict | NkiTensor) for item in inner):
-            return Variable(name, text)
-    return Variable(name, str(value) if isinstance(value, np.dtype) else repr(value)[:200])

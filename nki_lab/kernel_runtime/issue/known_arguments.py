@@ -180,6 +180,16 @@ def _attribute_problems(instruction: Instruction, attrs: _Known, arch: Arch) -> 
             yield problem
 
 
+def attribute_problem(instruction: Instruction, name: str, value: object, arch: Arch) -> str:
+    """Return what is wrong on a target with one attribute of a call, whatever its other arguments are; else ""."""
+    try:
+        kept = legality.attribute(instruction, instruction.operands[name], value, [])
+    except NkiError as error:
+        return error.diagnostics[0].message
+    problem = next(_attribute_problems(instruction, _Known({name: kept}), arch), None)
+    return "" if problem is None else problem.message
+
+
 def _on_every_target(check: Callable[[Arch], object]) -> None:
     """Raise the error of a check that fails on every target, in the numbers of the one that is chosen."""
     for arch in dict.fromkeys(TARGETS.values()):

@@ -18,8 +18,8 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose
 from nki_lab.isa import enums
-from nki_lab.isa.activation import activation_of
-from nki_lab.isa.alu import alu_of
+from nki_lab.isa.activation import ACTIVATIONS, Activation, activation_of
+from nki_lab.isa.alu import ALU, AluOp, alu_of
 from nki_lab.isa.arch import ENGINE_REACH, TARGETS, Arch, legal_starts
 from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.isa.spec import REQUIRED, Instruction, Operand, Predicate, Register, Use, show_value
@@ -317,6 +317,13 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool], Callable[[Any], Any
 """Of kinds of attributes: the words for a value, the test whether one fits, and the form in which it is kept."""
 
 
+def operators_of(operand: Operand) -> Mapping[str, AluOp | Activation]:
+    """Return the operators that an attribute may be, by name; none for other attributes."""
+    if operand.kind == "alu":
+        return ALU
+    return ACTIVATIONS if operand.kind == "activation" else {}
+
+
 def _operator(instruction: Instruction, operand: Operand, value: Any) -> object:
     if value is None and operand.default in (None, REQUIRED):
         if operand.default is None or operand.optional:
@@ -335,14 +342,17 @@ def _operator(instruction: Instruction, operand: Operand, value: Any) -> object:
         ) from None
 
 
+PLAIN_VALUES: Final = (enums.dge_mode, enums.matmul_perf_mode)
+"""Enumerations of which production kernels pass the members' values; the documentation asks for members."""
+
+
 def _enum(instruction: Instruction, operand: Operand, value: object, notes: list[Diagnostic]) -> object:
     wanted = operand.enum
     assert wanted is not None
     if isinstance(value, wanted):
         return value
-    # Production kernels pass dge_mode as an integer and perf_mode as a string; the documentation asks for members.
     plain = isinstance(value, str) or (isinstance(value, int) and not isinstance(value, (bool, Enum)))
-    if plain and wanted in (enums.dge_mode, enums.matmul_perf_mode):
+    if plain and wanted in PLAIN_VALUES:
         spelled = "double_row" if value == "double_row_gen3" else value
         member = next((item for item in wanted if spelled in (item.value, item.name)), None)
         if member is not None:

@@ -7,10 +7,10 @@ are statements, which the tracer runs through once. What the body does with Pyth
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FunctionType, MethodType
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of
 from nki_lab.isa.spec import Register
@@ -23,6 +23,9 @@ from nki_lab.kernel_runtime.issue.source_location import is_ours, placed, site_a
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.source.trees import extent
+
+DEPRECATED: Final[Mapping[str, str]] = {"dynamic_range": "nl.fori_loop(start, stop, body, step)"}
+"""Names of `nki.language` that NKI 0.6 deprecates, with what to write instead."""
 
 
 def register_alloc(x: Any = None) -> VirtualRegister:
@@ -167,7 +170,7 @@ def dynamic_range(start: Any, stop: Any = None, step: Any = 1) -> DynamicRange:
     site = builder.site()
     lower, upper = (0, start) if stop is None else (start, stop)
     bounds = _bounds("nl.dynamic_range", builder, lower, upper, step)
-    _deprecated(builder, site, "nl.dynamic_range", "nl.fori_loop(start, stop, body, step)")
+    _deprecated(builder, site, "nl.dynamic_range", DEPRECATED["dynamic_range"])
     return DynamicRange(builder, bounds, site)
 
 

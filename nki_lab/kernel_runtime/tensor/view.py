@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -177,7 +177,7 @@ class NkiTensor(TensorOperators):
         sizes, record = indirect.vector_select(self, dim, vector_offset)
         return self._relaid(sizes, self._strides, record)
 
-    def permute(self, dims: Sizes) -> NkiTensor:
+    def permute(self, dims: Sequence[int]) -> NkiTensor:
         """Return the view with its dimensions in the order `dims`."""
         order = layout.permute(self, dims)
         record = self._indirect
@@ -201,7 +201,7 @@ class NkiTensor(TensorOperators):
             sizes, steps, self._shifted(number, -1) if len(sizes) < len(self._shape) else self._indirect
         )
 
-    def reshape_dim(self, dim: int, shape: Sizes) -> NkiTensor:
+    def reshape_dim(self, dim: int, shape: Sequence[int]) -> NkiTensor:
         """Return the view with dimension `dim` split into `shape`, of which one size may be -1."""
         number, (sizes, steps) = layout.reshape_dim(self, dim, shape)
         grown = len(sizes) - len(self._shape)
@@ -219,19 +219,19 @@ class NkiTensor(TensorOperators):
             record = moved(record, None if frozen <= last else frozen - (last - first))
         return self._relaid(sizes, steps, record)
 
-    def reshape(self, shape: Sizes) -> NkiTensor:
+    def reshape(self, shape: Sequence[int]) -> NkiTensor:
         """Return the same elements in row-major order as `shape`; refused where that would need a copy."""
         return self._reordered(layout.reshape(self, shape))
 
     def rearrange(
-        self, src_pattern: tuple[Any, ...], dst_pattern: tuple[Any, ...], fixed_sizes: dict[str, int] | None = None
+        self, src_pattern: Sequence[Any], dst_pattern: Sequence[Any], fixed_sizes: dict[str, int] | None = None
     ) -> NkiTensor:
         """Return the dimensions that `src_pattern` names and splits, ordered and grouped as in `dst_pattern`."""
         return self._reordered(layout.rearrange(self, src_pattern, dst_pattern, fixed_sizes))
 
     def ap(
         self,
-        pattern: list[list[int]],
+        pattern: Sequence[Sequence[int]],
         offset: int | None = None,
         scalar_offset: NkiTensor | VirtualRegister | None = None,
         vector_offset: NkiTensor | None = None,

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import given
 
 import nki_lab
-from nki_lab.session.timeline import timeline
+from nki_lab.timeline.timeline import timeline
 from tests.kernel_runtime.drawn_kernels import Drawn, drawn_kernels, traced
 
 

@@ -24,8 +24,8 @@ from nki_lab.kernel_runtime.vocabulary import (
     SPACES,
     STALL_REASONS,
 )
-from nki_lab.session.recorded_rows import roles_of
 from nki_lab.source_files import lines_of, shown_names
+from nki_lab.timeline.recorded_rows import roles_of
 
 
 def recorded_tables(

@@ -107,7 +107,7 @@ class Interval:
 @cache
 def table() -> Table:
     """Return the residuals that the calibration wrote."""
-    return read(json.loads(resources.files("nki_lab.session").joinpath("residuals.json").read_text("utf-8")))
+    return read(json.loads(resources.files("nki_lab.timeline").joinpath("residuals.json").read_text("utf-8")))
 
 
 def read(data: Mapping[str, Any]) -> Table:

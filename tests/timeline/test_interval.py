@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nki_lab
-from nki_lab.session import interval
-from nki_lab.session.interval import ATTRIBUTES, UNMODELLED, Case, Residuals, Table
+from nki_lab.timeline import interval
+from nki_lab.timeline.interval import ATTRIBUTES, UNMODELLED, Case, Residuals, Table
 
 nki_lab.activate()
 

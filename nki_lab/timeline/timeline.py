@@ -25,11 +25,11 @@ from nki_lab.kernel_runtime.timing import Timing, makespans_without, walk
 from nki_lab.kernel_runtime.vocabulary import STALL_REASONS
 from nki_lab.rules import TimedFacts, check_timed
 from nki_lab.rules.timed_facts import WORTHWHILE
-from nki_lab.session.interval import Case, case_of, figures_of, interval
-from nki_lab.session.recorded_rows import RecordedRows, recorded_rows, tables_of_program
-from nki_lab.session.recorded_tables import recorded_tables
-from nki_lab.session.summary import Summary, at_peak, busy_ns, peak_use, summarise
 from nki_lab.source_files import shown_names
+from nki_lab.timeline.interval import Case, case_of, figures_of, interval
+from nki_lab.timeline.recorded_rows import RecordedRows, recorded_rows, tables_of_program
+from nki_lab.timeline.recorded_tables import recorded_tables
+from nki_lab.timeline.summary import Summary, at_peak, busy_ns, peak_use, summarise
 
 SPILL: Final = "NKI318"
 _PICOSECONDS: Final = 1000  # in a nanosecond
@@ -265,6 +265,19 @@ def _timed(rows: Program, allocation: Allocation, program: Program, made: Compil
     return Timeline(rows, allocation, queues, timing, program, made, None if made is None else addresses)
 
 
+def made(program: Program, path: Path | None = None) -> Timeline:
+    """Return the timeline of a complete program, which nothing keeps; `timeline` keeps those of the last programs."""
+    allocation = allocate(program)
+    rows = program if path is None else executed(program, path)
+    steps = compiler_steps(program.options)
+    found = _timed(rows, allocation, program, compiled(rows, steps))
+    if found.compiled is not None and REORDERED in found.compiled.notes:
+        # The compiler model orders by a simpler clock: it is the walk that says whether that was worth it.
+        in_order = _timed(rows, allocation, program, compiled(rows, without_order(steps)))
+        found = min(in_order, found, key=lambda line: line.timing.makespan)
+    return found
+
+
 _KEPT: Final = 16
 _recent: OrderedDict[tuple[int, object], Timeline] = OrderedDict()
 
@@ -277,15 +290,7 @@ def timeline(program: Program, path: Path | None = None) -> Timeline:
     key = (id(program), None if path is None else path.key())
     known = _recent.get(key)
     if known is None or known.source is not program:
-        allocation = allocate(program)
-        rows = program if path is None else executed(program, path)
-        steps = compiler_steps(program.options)
-        known = _timed(rows, allocation, program, compiled(rows, steps))
-        if known.compiled is not None and REORDERED in known.compiled.notes:
-            # The compiler model orders by a simpler clock: it is the walk that says whether that was worth it.
-            in_order = _timed(rows, allocation, program, compiled(rows, without_order(steps)))
-            known = min(in_order, known, key=lambda line: line.timing.makespan)
-        _recent[key] = known
+        known = _recent[key] = made(program, path)
         while len(_recent) > _KEPT:
             _recent.popitem(last=False)
     return known
