@@ -13,7 +13,7 @@ from lsprotocol import types as lsp
 from nki_lab import query
 
 if TYPE_CHECKING:
-    from nki_lab.lsp.server import Server
+    from pygls.lsp.server import LanguageServer
 
 MOST_CHARACTERS: Final = 4000
 """Length of a message beyond which it is cut: some editors show messages in one line, and none scrolls well."""
@@ -25,7 +25,7 @@ class Pages:
     A document is a Markdown file in a folder that only the user can read, and that ends with the server.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: LanguageServer) -> None:
         self._server = server
         self._folder: Path | None = None
 

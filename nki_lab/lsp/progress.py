@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 from lsprotocol import types as lsp
 
 if TYPE_CHECKING:
-    from nki_lab.lsp.server import Server
+    from pygls.lsp.server import LanguageServer
+
+    from nki_lab.lsp.checker import Checker
 
 
 SILENT_SECONDS: Final = 1.0
@@ -21,7 +23,9 @@ SILENT_SECONDS: Final = 1.0
 class Progress:
     """One piece of work with a title. Its token is the editor's, else a new one; without progress it shows nothing."""
 
-    def __init__(self, server: Server, title: str, token: int | str | None = None, *, creates: bool = False) -> None:
+    def __init__(
+        self, server: LanguageServer, title: str, token: int | str | None = None, *, creates: bool = False
+    ) -> None:
         window = server.client_capabilities.window
         self._server = server
         self._title = title
@@ -57,8 +61,9 @@ class Progress:
 class Evaluations:
     """Shows the progress of evaluations that take long."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: LanguageServer, checker: Checker) -> None:
         self._server = server
+        self._checker = checker
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def watch(self, key: str) -> None:
@@ -70,12 +75,12 @@ class Evaluations:
 
     async def _show(self, key: str) -> None:
         await asyncio.sleep(SILENT_SECONDS)
-        unit = self._server.checker.units.get(key)
+        unit = self._checker.units.get(key)
         if unit is None or unit.is_settled:
             return
         name = PurePath(key).name
         async with Progress(self._server, f"Evaluating the kernels of {name}", creates=True):
-            while (unit := self._server.checker.units.get(key)) is not None and not unit.is_settled:
+            while (unit := self._checker.units.get(key)) is not None and not unit.is_settled:
                 await unit.changed.wait()
 
     def close(self) -> None:

@@ -25,7 +25,6 @@ class Refresher:
     def __init__(self, server: LanguageServer) -> None:
         self._server = server
         self._early: dict[str, set[str]] = {}
-        self._wanted: set[str] = set()
         self._waiting: asyncio.TimerHandle | None = None
 
     def later(self, key: str, kind: str) -> None:
@@ -34,33 +33,30 @@ class Refresher:
 
     def settled(self, key: str) -> None:
         """Ask for what was answered too early: everything is known of a text by now."""
-        for kind in self._early.pop(key, ()):
+        for kind in sorted(self._early.pop(key, ())):
             self.now(kind)
 
     def everything(self) -> None:
-        """Ask the editor to ask again for all that it draws."""
-        for kind in (DIAGNOSTICS, SEMANTIC_TOKENS, CODE_LENS, INLAY_HINT):
-            self.now(kind)
-
-    def now(self, kind: str) -> None:
-        """Ask the editor to ask again, where it can be asked: once for changes that come together."""
-        self._wanted.add(kind)
+        """Ask the editor to ask again for all that it draws: once for changes that come together."""
         if self._waiting is None:
             self._waiting = asyncio.get_running_loop().call_later(REFRESH_SECONDS, self._ask)
 
     def _ask(self) -> None:
         self._waiting = None
+        for kind in (DIAGNOSTICS, SEMANTIC_TOKENS, CODE_LENS, INLAY_HINT):
+            self.now(kind)
+
+    def now(self, kind: str) -> None:
+        """Ask the editor to ask again, where it can be asked."""
         workspace = self._server.client_capabilities.workspace
-        calls: dict[str, Callable[[None], object]] = {
-            DIAGNOSTICS: self._server.workspace_diagnostic_refresh,
-            SEMANTIC_TOKENS: self._server.workspace_semantic_tokens_refresh,
-            CODE_LENS: self._server.workspace_code_lens_refresh,
-            INLAY_HINT: self._server.workspace_inlay_hint_refresh,
-        }
-        wanted, self._wanted = self._wanted, set()
-        for kind in sorted(wanted):
-            if getattr(getattr(workspace, kind, None), "refresh_support", False):
-                calls[kind](None)
+        if getattr(getattr(workspace, kind, None), "refresh_support", False):
+            calls: dict[str, Callable[[None], object]] = {
+                DIAGNOSTICS: self._server.workspace_diagnostic_refresh,
+                SEMANTIC_TOKENS: self._server.workspace_semantic_tokens_refresh,
+                CODE_LENS: self._server.workspace_code_lens_refresh,
+                INLAY_HINT: self._server.workspace_inlay_hint_refresh,
+            }
+            calls[kind](None)
 
     def forget(self, key: str) -> None:
         """Forget a text that is closed."""

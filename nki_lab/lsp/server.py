@@ -79,7 +79,7 @@ class Server(LanguageServer):
         for method, (answer, offer) in requests.items():
             self._offer(method, answer, offer)
         self.project = ProjectFindings(self.settings, self.reports, self.checker.buffers)
-        self.evaluations = Evaluations(self)
+        self.evaluations = Evaluations(self, self.checker)
         self.pages = Pages(self)
 
         async def explain(name: str) -> str | None:
