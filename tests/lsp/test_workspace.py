@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from nki_lab import query
-from scripts import lsp_capabilities, lsp_settings
 from tests.lsp.client import PULLING, Client, codes, connect
 from tests.lsp.test_modules import HELPERS, KERNEL
 
@@ -88,6 +87,18 @@ def test_a_folder_has_its_own_settings(project: Path) -> None:
     assert client.leave() == 0
 
 
-@pytest.mark.parametrize("script", [lsp_capabilities, lsp_settings])
-def test_generated_files_are_current(script: Any) -> None:
-    assert (script.ROOT / script.FILE).read_text(encoding="utf-8") == script.text()
+def test_actions_are_of_the_kinds_that_are_asked_for(project: Path, client: Client) -> None:
+    uri = (project / "kernel.py").as_uri()
+    client.open(uri, KERNEL)
+    found = client.pulled(uri)["items"]
+    params = {"textDocument": {"uri": uri}, "range": found[0]["range"]}
+
+    def titles(only: list[str] | None) -> list[str]:
+        context = {"diagnostics": found} | ({} if only is None else {"only": only})
+        actions = client.request("textDocument/codeAction", params | {"context": context}) or []
+        return [item["title"] for item in actions]
+
+    assert any(title.startswith("Explain NKI203") for title in titles(None))
+    assert titles(["quickfix"]) == titles(None)
+    assert titles([""]) == titles(None)
+    assert titles(["source.organizeImports"]) == titles(["refactor"]) == titles(["quickfix.other"]) == []
