@@ -86,9 +86,9 @@ def check(arguments: argparse.Namespace) -> int:
     from nki_lab.cli.call_counts import file_calls
     from nki_lab.cli.checking import check_files, default_processes
     from nki_lab.cli.shape_names import misnamed_shapes
-    from nki_lab.cli.sources import Sources
     from nki_lab.export.coverage_pages import require_writable, write
     from nki_lab.query.recorded import remarks
+    from nki_lab.query.source_tree import Sources
 
     try:
         select, ignore = _codes("--select", arguments.select), _codes("--ignore", arguments.ignore)

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Final
 
 from nki_lab.cli.notebooks import notebook_of
-from nki_lab.cli.sources import unreadable
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose, error_of
 from nki_lab.file_system import rename_over
 from nki_lab.isa.arch import arch_of
@@ -29,6 +28,7 @@ from nki_lab.kernel_runtime.interpreter import ModuleFinder, Signature
 from nki_lab.own_faults import own_fault
 from nki_lab.query import Document, EvaluationRequest, Examination
 from nki_lab.query.call_sites import CallSite, call_sites
+from nki_lab.query.checking import unreadable
 from nki_lab.query.configuration import Selection
 from nki_lab.query.fixes.source_fixes import FIXABLE, Fixed, fixed, new_error
 from nki_lab.query.reach import Operation

@@ -50,7 +50,7 @@ def migrate(arguments: argparse.Namespace) -> int:
     """Migrate files; 1 where something is left to the author or differs, 2 where the command line is wrong."""
     from nki_lab.cli.check import USAGE, target_of
     from nki_lab.cli.migrating import Report
-    from nki_lab.cli.sources import Sources
+    from nki_lab.query.source_tree import Sources
 
     try:
         target = target_of(arguments.target)

@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from nki_lab.cli.sources import Sources
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.query.configuration import Configuration, misnamed
+from nki_lab.query.source_tree import Sources
 from nki_lab.source_files import read_source
 
 MOST_FILES: Final = 2000

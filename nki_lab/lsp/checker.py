@@ -9,9 +9,9 @@ from typing import Final, TypeVar
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.lsp.examiner import Examiner
+from nki_lab.lsp.messages import Answer, Buffers, Job, Reset
 from nki_lab.lsp.settings import Settings
-from nki_lab.lsp.texts import Module, Texts
-from nki_lab.lsp.worker import Answer, Job
+from nki_lab.lsp.texts import Module, Texts, path_of
 from nki_lab.query import Examination
 from nki_lab.source.moved_lines import moved_finding
 from nki_lab.source.reparsing import common_ends
@@ -19,7 +19,9 @@ from nki_lab.source.reparsing import common_ends
 V = TypeVar("V")
 
 QUIET_SECONDS: Final = 0.02
-"""After a keystroke, so long without another before a text is examined."""
+"""After a keystroke, so long without another before a text is examined,"""
+OTHERS_SECONDS: Final = 0.25
+"""and so long before those that import it are."""
 
 
 class LineMap:
@@ -66,6 +68,8 @@ class Unit:
     known: Examination = field(default_factory=Examination)  # of `known_module`
     known_module: Module | None = None
     known_syntax: frozenset[Diagnostic] = frozenset()
+    reads: frozenset[str] = frozenset()  # paths that its evaluation looked at
+    is_unasked: bool = False  # it is examined again though its own text is the same
     waiting: asyncio.TimerHandle | None = None
     published: set[str] = field(default_factory=set)  # URIs whose findings the editor has
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -84,19 +88,53 @@ class Unit:
 class Checker:
     """Examines what is open whenever it changes, and reports to `report(unit, final)`."""
 
-    def __init__(self, texts: Texts, settings: Settings, report: Callable[[Unit, bool], None]) -> None:
+    def __init__(
+        self, texts: Texts, settings: Settings, examiner: Examiner, report: Callable[[Unit, bool], None]
+    ) -> None:
         self._texts = texts
         self._settings = settings
         self._report = report
-        self.examiner = Examiner(self._answered)
+        self.examiner = examiner
+        examiner.answered = self._answered
+        examiner.greeting = self.buffers
         self.units: dict[str, Unit] = {}
 
     # -- what happens --------------------------------------------------------------------------------------------
 
     def changed(self, uri: str, *, quiet: float = QUIET_SECONDS) -> None:
-        """Schedule the examination of a text with new content."""
+        """Schedule the examination of a text with new content, and of those that import it."""
         key = self._texts.unit(uri)
         unit = self.units.setdefault(key, Unit(key))
+        self._schedule(unit, quiet)
+        self.file_changed(path_of(key), quiet=OTHERS_SECONDS)
+
+    def file_changed(self, path: str, *, quiet: float = 0) -> None:
+        """Schedule the examination of what depends on a file."""
+        for other in self.units.values():
+            if path and path in other.reads and path_of(other.key) != path:
+                self._again(other, quiet)
+
+    def saved(self, uri: str) -> None:
+        """Examine a text, and those that import it, without waiting for anything else to be typed."""
+        unit = self.units.get(self._texts.unit(uri))
+        if unit is None:
+            return
+        path = path_of(unit.key)
+        for other in (unit, *(item for item in self.units.values() if path in item.reads)):
+            if other.waiting is not None:
+                other.waiting.cancel()
+                self._examine(other)
+
+    def buffers(self) -> Buffers:
+        """Return the texts of the files that are open."""
+        alone = ((path_of(uri), text) for uri, text in self._texts.texts.items() if self._texts.unit(uri) == uri)
+        return Buffers({path: text.text for path, text in alone if path})
+
+    def _again(self, unit: Unit, quiet: float) -> None:
+        unit.is_unasked = True
+        self._schedule(unit, quiet)
+
+    def _schedule(self, unit: Unit, quiet: float) -> None:
         unit.revision += 1
         unit.module = unit.syntax = None
         unit.cancel()
@@ -109,12 +147,18 @@ class Checker:
             unit.cancel()
             unit.changed.set()
             self.examiner.forget(key)
+            self.file_changed(path_of(key))
         return unit
 
     def again(self) -> None:
         """Examine everything again after a change of settings."""
-        for key in list(self.units):
-            self.changed(key, quiet=0)
+        self.examiner.tell(Reset())
+        self.files_changed()
+
+    def files_changed(self) -> None:
+        """Examine everything again after changes on the disk; what read nothing of them is kept."""
+        for unit in self.units.values():
+            self._again(unit, 0)
 
     def _examine(self, unit: Unit) -> None:
         unit.waiting = None
@@ -134,8 +178,8 @@ class Checker:
             module.sources,
             module.is_notebook,
             target or settings.arch(module.file).target,
-            settings.steps,
-            settings.python,
+            settings.steps(module.file),
+            settings.python(module.file),
         )
 
     def _answered(self, answer: Answer) -> None:
@@ -149,6 +193,7 @@ class Checker:
         syntax = unit.syntax or ()
         unit.known = answer.examination if answer.examination is not None else Examination(findings=syntax)
         unit.known_module = unit.module
+        unit.reads = answer.reads
         unit.known_syntax = frozenset(syntax)
         self._note(unit, final=True)
 

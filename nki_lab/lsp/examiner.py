@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import nki_lab.diagnostic
-from nki_lab.lsp.worker import Answer, Close, Job, Question, Reply, packed
+import nki_lab.file_system
+from nki_lab.lsp.messages import Answer, Buffers, Close, Job, Question, Reply, Reset, packed
 
 PATIENCE_SECONDS: Final = 30.0
 """A job without an answer so long after its steps should be done has hung: its process is ended."""
@@ -21,18 +21,24 @@ STEP_SECONDS: Final = 2e-5
 TRIES: Final = 2
 """Processes that may end over a job before it is given up."""
 
-_ROOT: Final = str(Path(nki_lab.diagnostic.__file__).resolve().parents[1])
+_ROOT: Final = str(Path(nki_lab.file_system.__file__).resolve().parents[1])
 # -P, and our folder last: a user's `ast.py` beside the kernel is not imported.
-_COMMAND: Final = f"import sys; sys.path.append({_ROOT!r}); from nki_lab.lsp.worker import main; main()"
+_WORKER: Final = "nki_lab.lsp.worker"
+_COMMAND: Final = f"import sys; sys.path.append({_ROOT!r}); from {_WORKER} import main; main()"
 
 log = logging.getLogger(__name__)
 
 
 class Examiner:
-    """Hands jobs to the process, and its answers to `answered`, on the event loop."""
+    """Hands jobs to the process, and its answers to the function `answered`, on the event loop.
 
-    def __init__(self, answered: Callable[[Answer], None], *, patience: float = PATIENCE_SECONDS) -> None:
-        self._answered = answered
+    A process that starts is told the `greeting`. In the `background` it leaves the processor to others.
+    """
+
+    def __init__(self, *, background: bool = False, patience: float = PATIENCE_SECONDS) -> None:
+        self._background = background
+        self.answered: Callable[[Answer], None] = lambda _answer: None
+        self.greeting: Callable[[], Buffers] = lambda: Buffers({})
         self._patience = patience
         self._process: asyncio.subprocess.Process | None = None
         self._open: dict[str, Job] = {}  # what has no final answer yet
@@ -93,7 +99,12 @@ class Examiner:
         if self._starting is not None:
             await asyncio.wait([self._starting], timeout=5)
 
-    def _send(self, message: Job | Close | Question) -> None:
+    def tell(self, message: Buffers | Reset) -> None:
+        """Hand over what is not about one document; a process that starts later reads everything afresh."""
+        if self._process is not None:
+            self._send(message)
+
+    def _send(self, message: Job | Close | Buffers | Reset | Question) -> None:
         if self._process is None or self._process.stdin is None:
             self.start()  # what is open is sent when it runs
         else:
@@ -107,6 +118,7 @@ class Examiner:
                 "-P",
                 "-c",
                 _COMMAND,
+                *(["background"] if self._background else []),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 limit=1 << 26,
@@ -117,6 +129,7 @@ class Examiner:
                 self._give_up(job, str(error))
             return
         self._process = process
+        self._send(self.greeting())
         for job in list(self._open.values()):
             self._watch(job)
             self._send(job)
@@ -150,7 +163,7 @@ class Examiner:
             self._unwatch(answer.key)
         if answer.failure:
             log.error("examining %s failed: %s", job.file, answer.failure)
-        self._answered(answer)
+        self.answered(answer)
 
     def _try_again(self, reason: str) -> None:
         """Start a new process for what was open, but for what has ended too many already."""

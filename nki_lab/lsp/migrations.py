@@ -20,10 +20,15 @@ KIND: Final = lsp.CodeActionKind.SourceFixAll
 _BETA1: Final = re.compile(r"^\s*(?:import|from)\s+neuronxcc\b", re.MULTILINE)
 
 
+def wants(only: Sequence[lsp.CodeActionKind | str] | None, kind: str) -> bool:
+    """Return whether actions of a kind are asked for: all are, or the kind, or one that it is a part of."""
+    names = None if only is None else [str(getattr(item, "value", item)) for item in only]
+    return names is None or any(not name or kind == name or kind.startswith(f"{name}.") for name in names)
+
+
 def offered(module: Module | None, uri: str, only: Sequence[lsp.CodeActionKind | str] | None) -> list[lsp.CodeAction]:
     """Return the action for a file of Beta 1, without its edits; notebooks have none."""
-    wanted = only is None or any(str(getattr(kind, "value", kind)).startswith("source") for kind in only)
-    if module is None or module.is_notebook or not wanted or not _BETA1.search(module.text):
+    if module is None or module.is_notebook or not wants(only, KIND.value) or not _BETA1.search(module.text):
         return []
     return [lsp.CodeAction(TITLE, KIND, data={"uri": uri})]
 

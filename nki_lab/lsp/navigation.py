@@ -116,7 +116,7 @@ def open_modules(server: Server) -> dict[str, Module]:
 def workspace_of(server: Server, file: str, modules: dict[str, Module]) -> Workspace:
     """Return the files of the workspace, with modules found as the project of `file` says."""
     project = server.settings.project(file)
-    library = replace(project, python=project.python or server.settings.python or None).library()
+    library = replace(project, python=project.python or server.settings.python(file) or None).library()
     texts = {path: source_of(module) for path, module in modules.items()}
     return Workspace(library, texts, _folders(server))
 

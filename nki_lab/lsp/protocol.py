@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Generator
-from typing import Protocol
+from typing import Any, Protocol
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from nki_lab.lsp.convert import plain
@@ -35,6 +36,8 @@ class Dialogue(LanguageServerProtocol):
     of step with the editor's.
     """
 
+    answered: object = None  # the id of the `initialize` that the editor has an answer to
+
     @property
     def host(self) -> Host:
         """Return the server."""
@@ -43,8 +46,26 @@ class Dialogue(LanguageServerProtocol):
     @lsp_method(lsp.INITIALIZE)
     def lsp_initialize(self, params: lsp.InitializeParams) -> Generator[object, object, lsp.InitializeResult]:
         """Take the settings that the editor may send with its capabilities."""
-        self.host.settings.take(plain(params.initialization_options))
+        self.host.settings.begin(plain(params.initialization_options))
         return (yield from super().lsp_initialize(params))
+
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        """Return a message as objects; a request that cannot be understood is answered with an error."""
+        try:
+            return super().structure_message(data)
+        except JsonRpcException as error:
+            if data.get("method") == lsp.INITIALIZE:  # what an editor can do is told wrong: it can do the least
+                return super().structure_message(data | {"params": {"capabilities": {}, "processId": None}})
+            if isinstance(data.get("id"), int | str) and "method" in data:
+                self._send_response(data["id"], error=error.to_response_error())
+            raise
+
+    def _send_response(self, msg_id: int | str, result: Any = None, error: lsp.ResponseError | None = None) -> None:
+        if self.answered is not None and msg_id == self.answered:
+            self.answered = None
+            self._result_types.pop(msg_id, None)
+            return
+        super()._send_response(msg_id, result, error)
 
     @lsp_method(lsp.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: lsp.DidOpenTextDocumentParams) -> None:

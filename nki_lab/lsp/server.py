@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 
-from nki_lab import query
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.lsp.checker import QUIET_SECONDS, Checker, Unit, findings_of
 from nki_lab.lsp.convert import at_import, diagnostic_of
 from nki_lab.lsp.estimates import Estimates
+from nki_lab.lsp.examiner import Examiner
+from nki_lab.lsp.handshake import server_info
+from nki_lab.lsp.pages import Pages
 from nki_lab.lsp.painted import Painted
+from nki_lab.lsp.progress import Evaluations
+from nki_lab.lsp.project_findings import ProjectFindings
 from nki_lab.lsp.protocol import Dialogue
 from nki_lab.lsp.readings import Readings
-from nki_lab.lsp.refreshing import Refresher
+from nki_lab.lsp.refreshing import DIAGNOSTICS, Refresher
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts, path_of
 from nki_lab.lsp.trees import Trees
 from nki_lab.query.completion import forget
 from nki_lab.query.grouping import grouped
 
-NAME: Final = "nki-lab"
 EXPLAIN: Final = "nki-lab.explain"
 """The command that gives the page of a code, as `nki-lab explain` prints it."""
 
@@ -52,15 +54,21 @@ Requests = Mapping[str, Request]
 class Server(LanguageServer):
     """Keeps the open texts and the checker, and answers one editor's `requests`, by their methods."""
 
-    def __init__(self, requests: Requests, commands: Mapping[str, Callable[..., Awaitable[object]]]) -> None:
-        version = str(vars(sys.modules["nki_lab"])["__version__"])  # of a higher layer, and loaded already
-        super().__init__(NAME, version, lsp.TextDocumentSyncKind.Incremental, _NOTEBOOKS, protocol_cls=Dialogue)
+    def __init__(
+        self, requests: Requests, commands: Mapping[str, Callable[..., Awaitable[object]]], examiner: Examiner
+    ) -> None:
+        super().__init__(
+            **server_info(),
+            text_document_sync_kind=lsp.TextDocumentSyncKind.Incremental,
+            notebook_document_sync=_NOTEBOOKS,
+            protocol_cls=Dialogue,
+        )
         self.texts = Texts()
         self.settings = Settings(self.complain)
         self.trees = Trees()
         self.painted = Painted()
         self.refresher = Refresher(self)
-        self.checker = Checker(self.texts, self.settings, self._report)
+        self.checker = Checker(self.texts, self.settings, examiner, self._report)
         self.estimates = Estimates(self.checker)
         self._tasks: set[asyncio.Future[object]] = set()
         self.readings = Readings()
@@ -70,7 +78,14 @@ class Server(LanguageServer):
         self._early: set[str] = set()  # units that were asked for findings before everything was known
         for method, (answer, offer) in requests.items():
             self._offer(method, answer, offer)
-        self.command(EXPLAIN)(query.explain)
+        self.project = ProjectFindings(self.settings, self.reports, self.checker.buffers)
+        self.evaluations = Evaluations(self, self.checker)
+        self.pages = Pages(self)
+
+        async def explain(name: str) -> str | None:
+            return await self.pages.explain(name)
+
+        self.command(EXPLAIN)(explain)
         for name, command in commands.items():
             self._command(name, command)
 
@@ -129,6 +144,21 @@ class Server(LanguageServer):
         """Log a message that made no sense, or a mistake of ours; the user's screen does not show it."""
         log.error("%s", error, exc_info=error)
 
+    def take_folders(self) -> None:
+        """Take the folders that the editor has open."""
+        folders = [item.uri for item in self.workspace.folders.values()]
+        if not folders and self.workspace.root_uri:
+            folders = [self.workspace.root_uri]
+        self.project.set_folders({uri: path_of(uri) for uri in folders})
+
+    async def close(self) -> None:
+        """End what the server has started."""
+        self.evaluations.close()
+        self.pages.close()
+        self.refresher.close()
+        await self.project.close()
+        await self.checker.examiner.close()
+
     def leave(self, status: int) -> None:
         """End the server with a status."""
         self.status = status
@@ -139,10 +169,13 @@ class Server(LanguageServer):
     def text_changed(self, uri: str, *, opened: bool = False) -> None:
         """Examine a text with new content, once nothing more is typed."""
         self.checker.changed(uri, quiet=0 if opened else QUIET_SECONDS)
+        self.project.note_change(path_of(self.texts.unit(uri)))
+        self.evaluations.watch(self.texts.unit(uri))
 
     def unit_closed(self, uri: str, cells: list[str]) -> None:
         """Withdraw the findings of a file or notebook that is closed."""
         unit = self.checker.closed(uri)
+        self.project.note_change(path_of(uri))
         self.trees.forget(uri)
         self.readings.forget(uri)
         self.refresher.forget(uri)
@@ -201,6 +234,10 @@ class Server(LanguageServer):
     def _report(self, unit: Unit, final: bool) -> None:
         self._publish(unit, final)
         if final:
+            self.project.note_change()
+            if unit.is_unasked:
+                unit.is_unasked = False
+                self.refresher.everything()
             self.refresher.settled(unit.key)
         if final and unit.module is not None and not self.pulls:
             self._report_callers(unit.module.file)
@@ -221,8 +258,7 @@ class Server(LanguageServer):
         if self.pulls:
             if final and unit.key in self._early:
                 self._early.discard(unit.key)
-                if self.can_refresh:
-                    self.workspace_diagnostic_refresh(None)
+                self.refresher.now(DIAGNOSTICS)
             return
         reports = self.reports(unit, module)
         for uri in unit.published - reports.keys():  # cells that were removed

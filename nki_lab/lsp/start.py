@@ -6,8 +6,11 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from nki_lab.extras import extra
+from nki_lab.lsp.handshake import shake_hands
+from nki_lab.lsp.streams import own_streams
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,12 +31,27 @@ def _address(text: str) -> tuple[str, int]:
 def serve(arguments: argparse.Namespace) -> int:
     """Serve one editor; gives the exit status: 0 where it left in order. NKI022 if the extra `lsp` is missing."""
     with extra("lsp", "the language server needs"):
-        from nki_lab.lsp.transport import serve_stdio, serve_tcp
+        _require()
     level = logging.DEBUG if arguments.verbose else logging.WARNING
     logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s %(name)s: %(message)s")
     if not arguments.verbose:
         logging.getLogger("pygls").setLevel(logging.CRITICAL)
-    return serve_tcp(*arguments.tcp) if arguments.tcp else serve_stdio()
+    if arguments.tcp:
+        from nki_lab.lsp.transport import serve_tcp
+
+        return serve_tcp(*arguments.tcp)
+    source, output = own_streams()
+    beginning, answered = shake_hands(source, output)
+    from nki_lab.lsp.transport import serve_stdio  # now that the editor has its answer
+
+    return serve_stdio(source, output, beginning, answered)
+
+
+def _require() -> None:
+    """Raise ImportError where a package of the server is missing; none of them is loaded."""
+    for name in ("lsprotocol", "pygls"):
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,27 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import logging
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
-from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
+from nki_lab.lsp.examiner import Examiner
 
-from nki_lab.lsp.requests import COMMANDS, REQUESTS
-from nki_lab.lsp.server import Server
-from nki_lab.lsp.worker import own_streams
+if TYPE_CHECKING:
+    from pygls.io_ import AsyncReader, AsyncWriter, Writer
+
+    from nki_lab.lsp.protocol import Dialogue
+    from nki_lab.lsp.server import Server
 
 LOCAL: Final = "127.0.0.1"
 
 
-def serve_stdio() -> int:
-    """Serve over standard input and output; gives the exit status."""
-    source, output = own_streams()
+class _Replayed:
+    """A stream whose beginning has been read already, and is read once more."""
+
+    def __init__(self, beginning: bytes, rest: BinaryIO) -> None:
+        self._beginning = io.BytesIO(beginning)
+        self._rest = rest
+
+    def readline(self) -> bytes:
+        return self._beginning.readline() or self._rest.readline()
+
+    def read(self, count: int) -> bytes:
+        return self._beginning.read(count) or self._rest.read(count)
+
+
+def serve_stdio(source: BinaryIO, output: BinaryIO, beginning: bytes, answered: object) -> int:
+    """Serve over two streams; gives the exit status.
+
+    `beginning` is what was read of the source, `answered` the id of the request in it that has its answer.
+    """
     pool = ThreadPoolExecutor(1, "input")
     try:
-        return asyncio.run(_dialogue(StdinAsyncReader(source, pool), StdoutWriter(output)))
+        return asyncio.run(_over_pipes(cast("BinaryIO", _Replayed(beginning, source)), output, pool, answered))
     finally:
         with contextlib.suppress(OSError):
             output.close()
@@ -42,7 +61,7 @@ async def _serve_tcp(host: str, port: int) -> int:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         listener.close()
         try:
-            result = await _dialogue(reader, writer)
+            result = await _dialogue(await _loaded(), reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             result = 1
         writer.close()
@@ -55,17 +74,41 @@ async def _serve_tcp(host: str, port: int) -> int:
     return await status
 
 
-async def _dialogue(
-    reader: StdinAsyncReader | asyncio.StreamReader, writer: StdoutWriter | asyncio.StreamWriter
-) -> int:
+async def _over_pipes(source: BinaryIO, output: BinaryIO, pool: ThreadPoolExecutor, answered: object) -> int:
+    server = await _loaded()
+    from pygls.io_ import StdinAsyncReader, StdoutWriter
+
+    cast("Dialogue", server.protocol).answered = answered
+    return await _dialogue(server, StdinAsyncReader(source, pool), StdoutWriter(output))
+
+
+async def _loaded() -> Server:
+    """Return the server. The process beside it starts while it is loaded."""
+    examiner = Examiner()
+    examiner.start()
+    try:
+        return await asyncio.to_thread(_server, examiner)
+    except BaseException:
+        await examiner.close()
+        raise
+
+
+def _server(examiner: Examiner) -> Server:
+    from nki_lab.lsp.requests import COMMANDS, REQUESTS
+    from nki_lab.lsp.server import Server
+
+    return Server(REQUESTS, COMMANDS, examiner)
+
+
+async def _dialogue(server: Server, reader: AsyncReader, writer: Writer | AsyncWriter) -> int:
     """Speak with one editor until it leaves or its end of the line closes."""
-    server = Server(REQUESTS, COMMANDS)
+    from pygls.io_ import run_async
+
     stopped = threading.Event()
     server.on_leave = stopped.set
     server.protocol.set_writer(writer)
-    server.checker.examiner.start()  # which takes as long as the editor takes to shake hands
     log = logging.getLogger("nki_lab.lsp")
     with contextlib.suppress(BrokenPipeError, ConnectionError, asyncio.IncompleteReadError):
         await run_async(stopped, reader, server.protocol, log, server.report_server_error)
-    await server.checker.examiner.close()
+    await server.close()
     return server.status

@@ -1,6 +1,6 @@
 """The process that evaluates kernels beside the server, so that a long evaluation keeps nobody waiting.
 
-Messages are pickled, each after its length in four bytes. Standard input brings jobs, standard output takes answers.
+Standard input brings jobs, standard output takes answers.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import arch_of
-from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Stopped
+from nki_lab.kernel_runtime.interpreter import Budget, Buffer, ModuleFinder, Stopped, site_folders
+from nki_lab.lsp.messages import Answer, Buffers, Close, Job, Message, Question, Reply, Reset, receive, send
 from nki_lab.lsp.settings import project_of
-from nki_lab.query import Configuration, Document, EvaluationRequest, Examination, Selection
-from nki_lab.query.estimate import Estimate
+from nki_lab.lsp.streams import own_streams
+from nki_lab.query import Configuration, Document, EvaluationRequest, Selection
 
 log = logging.getLogger(__name__)
 
@@ -36,97 +37,6 @@ GARBAGE: Final = 3_000_000
 """and after a job that leaves so many objects more than there were."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A version of a document to be examined; `sources` are the cells of a notebook, or the one text of a file."""
-
-    key: str
-    revision: int
-    file: str
-    sources: tuple[str, ...]
-    is_notebook: bool
-    target: str
-    steps: int
-    python: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """The end of a document."""
-
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to a job: first its syntax findings, then its examination, or why there is none."""
-
-    key: str
-    revision: int
-    syntax: tuple[Diagnostic, ...] = ()
-    examination: Examination | None = None
-    failure: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question about a version of a document: the cost of a `kernel`, or the findings on its job's target."""
-
-    number: int
-    job: Job
-    kernel: str = ""
-
-    @property
-    def key(self) -> str:
-        """Return the key of the document."""
-        return self.job.key
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The answer to a question; empty where the document has changed since, or the question failed."""
-
-    number: int
-    estimate: Estimate | None = None
-    findings: tuple[Diagnostic, ...] | None = None
-
-
-Message = Job | Close | Question | None
-"""A message of the server; None at the end of the input."""
-
-
-def packed(message: object) -> bytes:
-    """Return a message as the pipes carry it."""
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    return len(data).to_bytes(4, "big") + data
-
-
-def send(stream: BinaryIO, message: object) -> None:
-    """Write one message."""
-    stream.write(packed(message))
-    stream.flush()
-
-
-def receive(stream: BinaryIO) -> Message:
-    """Read one message; None at the end."""
-    head = stream.read(4)
-    if len(head) < 4:
-        return None
-    message: Message = pickle.loads(stream.read(int.from_bytes(head, "big")))
-    return message
-
-
-def own_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Return standard input and output for the process alone.
-
-    What anything prints goes to the log from then on, and no child reads the other side's messages.
-    """
-    source, output = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-    os.dup2(2, 1)
-    return source, output
-
-
 class Worker:
     """Examines documents one at a time. While kernels are evaluated, the syntax of others is looked at in between."""
 
@@ -136,6 +46,7 @@ class Worker:
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._newest: dict[str, int] = {}
         self._libraries: dict[object, ModuleFinder] = {}
+        self._buffers: dict[str, Buffer] = {}  # of files that are open
         self._read: list[Job] = []  # their syntax is done
         self._asked: list[Question] = []
 
@@ -143,7 +54,7 @@ class Worker:
         """Take messages until the end of `source`; runs beside `work`."""
         with suppress(OSError, EOFError, pickle.UnpicklingError):
             while (message := receive(source)) is not None:
-                if not isinstance(message, Question):
+                if isinstance(message, Job | Close):
                     self._newest[message.key] = message.revision if isinstance(message, Job) else -1
                 self._inbox.put(message)
         self._inbox.put(None)
@@ -179,7 +90,15 @@ class Worker:
 
     def _take(self, message: Message) -> bool:
         if isinstance(message, Close):
-            self._documents.pop(message.key, None)
+            document = self._documents.pop(message.key, None)
+            if document is not None:
+                self._buffers.pop(document.file, None)
+        elif isinstance(message, Reset):
+            self._libraries.clear()
+            site_folders.cache_clear()
+        elif isinstance(message, Buffers):
+            self._buffers.clear()
+            self._buffers.update((path, _buffer(text)) for path, text in message.texts.items())
         elif isinstance(message, Job) and self._is_current(message):
             self._read_syntax(message)
         elif isinstance(message, Question):
@@ -193,8 +112,11 @@ class Worker:
         document = self._documents.get(job.key)
         if document is None or document.file != job.file:
             document = self._documents[job.key] = Document(job.file)
+        source = job.sources if job.is_notebook or isinstance(job.sources, bytes) else job.sources[0]
+        if isinstance(source, str) and Path(job.file).is_absolute():
+            self._buffers[job.file] = _buffer(source)
         try:
-            found = self._selected(job, document.update(job.sources if job.is_notebook else job.sources[0]))
+            found = self._selected(job, document.update(source))
         except Exception as error:  # noqa: BLE001 - the server goes on after a mistake of ours, and says so
             self._failed(job, error)
             return
@@ -215,7 +137,9 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - the same
             self._failed(job, error)
             return
-        send(self._output, Answer(job.key, job.revision, examination=found))
+        send(self._output, Answer(job.key, job.revision, examination=found, reads=request.library.looked_at))
+        if isinstance(job.sources, bytes):  # it is looked at once
+            self._documents.pop(job.key, None)
         if gc.get_count()[0] > GARBAGE:
             gc.collect()
 
@@ -261,6 +185,7 @@ class Worker:
         key = (project.folder, project.paths, project.python or python)
         if key not in self._libraries:
             self._libraries[key] = replace(project, python=key[2] or None).library()
+            self._libraries[key].buffers = self._buffers
         return self._libraries[key]
 
     def _selected(self, job: Job, found: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -275,6 +200,10 @@ class Worker:
         send(self._output, Answer(job.key, job.revision, failure=f"{type(error).__name__}: {error}"))
 
 
+def _buffer(text: str) -> Buffer:
+    return Buffer(text.encode("utf-8", "surrogatepass"))
+
+
 def _project(job: Job) -> Configuration:
     """Return the configuration for a job's file; nothing where it cannot be understood, which the server says."""
     try:
@@ -287,6 +216,8 @@ def main() -> None:
     """Work until standard input ends."""
     source, output = own_streams()
     _bound_memory()
+    if sys.argv[1:] == ["background"] and hasattr(os, "nice"):
+        os.nice(5)
     worker = Worker(output)
     gc.collect()
     gc.freeze()

@@ -9,10 +9,10 @@ import os
 import re
 import stat
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from nki_lab.kernel_runtime.interpreter import ModuleFinder
+from nki_lab.kernel_runtime.interpreter import Buffer, ModuleFinder
 from nki_lab.source_files import read_source
 
 MOST_FILES: Final = 4096
@@ -60,12 +60,12 @@ def _found(path: str, names: frozenset[str], library: ModuleFinder) -> list[str]
     words = re.compile(rb"\b(?:%s)\b" % b"|".join(map(re.escape, sorted(wanted))))
     found = []
     for candidate, key in _files(path, library):
-        imported = _imported(key)
+        imported = _imported(key, library.buffers)
         named = not imported.isdisjoint(wanted)
         beside = os.path.dirname(candidate) == folder
         if (
             (named and (beside or not imported.isdisjoint(packages)))
-            or (not imported.isdisjoint(modules) and (named or words.search(_text(candidate))))
+            or (not imported.isdisjoint(modules) and (named or words.search(_text(candidate, library.buffers))))
         ) and candidate != path:
             found.append(candidate)
     own = (f"test_{stem}.py", f"{stem}_test.py")
@@ -105,12 +105,12 @@ def _files(path: str, library: ModuleFinder) -> list[tuple[str, _Key]]:
 
 def files_below(folder: str) -> Iterator[tuple[str, _Key]]:
     """Yield the Python files of a folder and of those inside it, each with its key."""
-    return _in_folders([(folder, True)])
+    return _in_folders([(folder, True)], {})
 
 
 def uses_nki(key: _Key) -> bool:
     """Return whether the imports of a file name NKI."""
-    return not _imported(key).isdisjoint((b"nki", b"neuronxcc"))
+    return not _imported(key, {}).isdisjoint((b"nki", b"neuronxcc"))
 
 
 def _listed(path: str, library: ModuleFinder) -> Iterator[tuple[str, _Key]]:
@@ -121,10 +121,10 @@ def _listed(path: str, library: ModuleFinder) -> Iterator[tuple[str, _Key]]:
         near = library.above(path, FOLDERS_UP)
         folders = [(near[0], False)] if near else []
         folders += [(os.path.join(place, name), True) for place in near for name in ("tests", "test")]
-    return _in_folders(folders)
+    return _in_folders(folders, library.buffers)
 
 
-def _in_folders(folders: list[tuple[str, bool]]) -> Iterator[tuple[str, _Key]]:
+def _in_folders(folders: list[tuple[str, bool]], buffers: Mapping[str, Buffer]) -> Iterator[tuple[str, _Key]]:
     count = 0
     for entry in _walked(folders):
         count += 1
@@ -135,7 +135,8 @@ def _in_folders(folders: list[tuple[str, bool]]) -> Iterator[tuple[str, _Key]]:
         except OSError:
             continue  # a link to nowhere
         if stat.S_ISREG(found.st_mode) and found.st_size <= MOST_BYTES:
-            yield entry.path, (entry.path, found.st_mtime_ns, found.st_size)
+            buffer = buffers.get(entry.path)
+            yield entry.path, (entry.path, *(buffer.stamp[:2] if buffer else (found.st_mtime_ns, found.st_size)))
 
 
 def _walked(folders: list[tuple[str, bool]]) -> Iterator[os.DirEntry[str]]:
@@ -160,18 +161,19 @@ def _walked(folders: list[tuple[str, bool]]) -> Iterator[os.DirEntry[str]]:
         pending += [(path, True) for path in reversed(named)]
 
 
-def _imported(key: _Key) -> frozenset[bytes]:
+def _imported(key: _Key, buffers: Mapping[str, Buffer]) -> frozenset[bytes]:
     """Return the words in the imports of a file."""
     if key not in _imports:
-        found = (part for item in _IMPORT.finditer(_text(key[0])) for part in item.groups() if part)
+        found = (part for item in _IMPORT.finditer(_text(key[0], buffers)) for part in item.groups() if part)
         _imports[key] = frozenset(word for part in found for word in _WORD.findall(part))
         while len(_imports) > KEPT:
             _imports.popitem(last=False)
     return _imports[key]
 
 
-def _text(path: str) -> bytes:
+def _text(path: str, buffers: Mapping[str, Buffer]) -> bytes:
     try:
-        return read_source(path, MOST_BYTES)
+        buffer = buffers.get(path)
+        return read_source(path, MOST_BYTES) if buffer is None else buffer.data
     except (OSError, ValueError):
         return b""

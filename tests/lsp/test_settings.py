@@ -85,9 +85,9 @@ def test_texts_without_a_path_have_no_project(path: str) -> None:
 def test_the_editor_names_the_environment() -> None:
     found = settings()
     found.take({"nki-lab": {"python": ".venv"}})
-    assert found.python == ".venv"
+    assert found.python("") == ".venv"
     found.take({"nki-lab": {"python": 7}})
-    assert not found.python
+    assert not found.python("")
 
 
 @pytest.mark.parametrize(
@@ -106,4 +106,4 @@ def test_the_editor_names_the_environment() -> None:
 def test_hints_are_asked_for_one_by_one(given: object, wanted: Hints) -> None:
     found = settings()
     found.take(given)
-    assert found.hints == wanted
+    assert found.hints("") == wanted

@@ -8,7 +8,9 @@ import os
 import re
 import stat
 import sys
+import zlib
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -40,12 +42,25 @@ Reads = dict[str, Stamp]
 """Stamps of all paths that a search looked at: as long as they are the same, so is its result."""
 
 
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """The text of a file that is open in an editor, in UTF-8."""
+
+    data: bytes
+
+    @property
+    def stamp(self) -> tuple[int, int, int]:
+        """Return what stands for the modification time and size of a file: none on a disk has these."""
+        return -1 - zlib.crc32(self.data), len(self.data), 0
+
+
 class ModuleFinder:
     """Finds modules as the Python that runs the file would.
 
     `paths` are folders that the project names; `site` are those of installed packages, of which only modules that use
     NKI are read; `folder` is where a text without a file stands; `given` are modules that are on no disk,
-    by the name of a file; `arrays` are what the module `NOTEBOOK` has. `refresh` forgets the stamps, and what was
+    by the name of a file; `arrays` are what the module `NOTEBOOK` has. `buffers` are the texts of files that are open
+    in an editor, by their paths: they count in place of the disk's. `refresh` forgets the stamps, and what was
     `remembered` of the disk beside them.
     """
 
@@ -62,6 +77,7 @@ class ModuleFinder:
         self.folder = os.path.abspath(folder) if folder else ""
         self.paths = tuple(os.path.abspath(item) for item in paths)
         self.site = tuple(os.path.abspath(item) for item in site)
+        self.buffers: Mapping[str, Buffer] = {}
         self._stamps: dict[str, Stamp] = {}
         self._near: dict[str, tuple[str, ...]] = {}
         self.remembered: dict[Hashable, Any] = {}
@@ -72,13 +88,20 @@ class ModuleFinder:
         self._near.clear()
         self.remembered.clear()
 
+    @property
+    def looked_at(self) -> frozenset[str]:
+        """Return the paths that were looked at since the last `refresh`, those without a file included."""
+        return frozenset(self._stamps)
+
     def holds(self, reads: Reads) -> bool:
         """Return whether everything that was looked at is as it was."""
         return all(self.stamp(path) == then for path, then in reads.items())
 
     def stamp(self, path: str, reads: Reads | None = None) -> Stamp:
         """Return the stamp of `path` and enter it into `reads`."""
-        if path not in self._stamps:
+        if path in self.buffers:
+            self._stamps[path] = self.buffers[path].stamp
+        elif path not in self._stamps:
             try:
                 found = os.stat(path)
             except (OSError, ValueError):
@@ -188,7 +211,7 @@ class ModuleFinder:
     def _uses_nki(self, path: str) -> bool:
         if not path.endswith(".py"):
             return True
-        text = _bytes(path, self.stamp(path))
+        text = self.data(path)
         # The file that opens a package may be empty, and the package be one of kernels.
         return text is not None and (_USES_NKI.search(text) is not None or len(text) < 4096)
 
@@ -196,7 +219,13 @@ class ModuleFinder:
         """Return the module of a file, which findings call `shown`; None where it cannot be read as Python."""
         if path in self.given:
             return self.given[path]
-        return _parsed(path, self.stamp(path, reads), shown or path)
+        buffer = self.buffers.get(path)
+        return _parsed(path, self.stamp(path, reads), shown or path, None if buffer is None else buffer.data)
+
+    def data(self, path: str) -> bytes | None:
+        """Return the bytes of a file, as the editor has them where it is open there; None where it cannot be read."""
+        buffer = self.buffers.get(path)
+        return _bytes(path, self.stamp(path)) if buffer is None else buffer.data
 
 
 def _is_folder(found: Stamp) -> bool:
@@ -208,8 +237,8 @@ def _is_file(found: Stamp) -> bool:
 
 
 @lru_cache(KEPT)
-def _parsed(path: str, stamp: Stamp, shown: str) -> ModuleSource | None:
-    data = _bytes(path, stamp)
+def _parsed(path: str, stamp: Stamp, shown: str, buffer: bytes | None = None) -> ModuleSource | None:
+    data = _bytes(path, stamp) if buffer is None else buffer
     try:
         return None if data is None else parsed(normalized(decoded(data)[0]), shown)
     except (*PARSER_FAILURES, LookupError):

@@ -11,6 +11,7 @@ from nki_lab.lsp.requests import (
     completion,
     configuration,
     diagnostics,
+    files,
     hover,
     inlay_hints,
     places,
@@ -18,6 +19,7 @@ from nki_lab.lsp.requests import (
     semantic_tokens,
     signature_help,
     symbols,
+    workspace_diagnostics,
 )
 from nki_lab.lsp.server import Requests
 
@@ -28,6 +30,7 @@ _MODULES: Final = (
     completion,
     configuration,
     diagnostics,
+    files,
     hover,
     inlay_hints,
     places,
@@ -35,6 +38,7 @@ _MODULES: Final = (
     semantic_tokens,
     signature_help,
     symbols,
+    workspace_diagnostics,
 )
 
 REQUESTS: Final[Requests] = {method: answer for module in _MODULES for method, answer in module.REQUESTS.items()}

@@ -21,6 +21,8 @@ async def code_actions(server: Server, params: lsp.CodeActionParams) -> list[lsp
     """Return the quick fixes of the findings that the editor shows at the place, and the pages of their codes."""
     uri, asked = params.text_document.uri, [item for item in params.context.diagnostics if item.source == SOURCE]
     unit = await server.checker.settled(uri, 0.0)
+    if not migrations.wants(params.context.only, lsp.CodeActionKind.QuickFix.value):
+        asked = []
     actions = list(_fixes(server, unit, unit.module, uri, asked)) if unit is not None and unit.module else []
     actions += migrations.offered(unit.module if unit is not None else None, uri, params.context.only)
     for code in dict.fromkeys(str(item.code) for item in asked):

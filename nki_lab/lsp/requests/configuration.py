@@ -7,43 +7,54 @@ from typing import Final
 from lsprotocol import types as lsp
 
 from nki_lab.lsp.convert import plain
-from nki_lab.lsp.refreshing import CODE_LENS, INLAY_HINT
 from nki_lab.lsp.server import Requests, Server
 from nki_lab.lsp.settings import SECTION
+from nki_lab.lsp.watching import WATCHED
 
 
 async def initialized(server: Server, _params: lsp.InitializedParams) -> None:
     """Read the first settings, and have the editor report later ones."""
     workspace = server.client_capabilities.workspace
-    wants = workspace.did_change_configuration if workspace is not None else None
-    if wants is not None and wants.dynamic_registration:
-        method = lsp.WORKSPACE_DID_CHANGE_CONFIGURATION
-        registration = lsp.Registration(id=method, method=method)
-        await server.client_register_capability_async(lsp.RegistrationParams([registration]))
+    server.take_folders()
+    wanted: list[tuple[str, object]] = []
+    if workspace is not None and _registers(workspace.did_change_configuration):
+        wanted.append((lsp.WORKSPACE_DID_CHANGE_CONFIGURATION, None))
+    if workspace is not None and _registers(workspace.did_change_watched_files):
+        watchers = [lsp.FileSystemWatcher(pattern) for pattern in WATCHED]
+        wanted.append((lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES, lsp.DidChangeWatchedFilesRegistrationOptions(watchers)))
+    if wanted:
+        registrations = [lsp.Registration(id=method, method=method, register_options=more) for method, more in wanted]
+        await server.client_register_capability_async(lsp.RegistrationParams(registrations))
     if workspace is not None and workspace.configuration:
-        await _refresh(server, None)
+        await refresh(server, None)
+
+
+def _registers(part: object) -> bool:
+    return bool(getattr(part, "dynamic_registration", False))
 
 
 async def configured(server: Server, params: lsp.DidChangeConfigurationParams) -> None:
     """Take the settings that came along, or ask for them; everything open is examined again."""
-    await _refresh(server, plain(params.settings))
+    await refresh(server, plain(params.settings))
 
 
-async def _refresh(server: Server, given: object) -> None:
-    """Put settings in force: the editor's answer where it can be asked, else what it gave."""
-    workspace = server.client_capabilities.workspace
+async def refresh(server: Server, given: object) -> None:
+    """Put settings in force, each folder's own: the editor's answer where it can be asked, else what it gave."""
+    workspace, settings = server.client_capabilities.workspace, server.settings
+    before = settings.state
     if workspace is not None and workspace.configuration:
+        folders = list(server.project.folders.items())
         items = [lsp.ConfigurationItem(section=SECTION)]
-        found = await server.workspace_configuration_async(lsp.ConfigurationParams(items))
-        given = plain(found[0]) if found else None
-    before, hints = server.settings.target, server.settings.hints
-    server.settings.take(given)
-    if server.settings.hints != hints:
-        server.refresher.now(INLAY_HINT)
-    if server.settings.target != before:
-        for key in server.checker.units:
-            server.refresher.later(key, CODE_LENS)
-            server.refresher.later(key, INLAY_HINT)
+        items += [lsp.ConfigurationItem(scope_uri=uri, section=SECTION) for uri, _ in folders]
+        found = list(await server.workspace_configuration_async(lsp.ConfigurationParams(items)) or ())
+        settings.forget_folders()
+        settings.take(plain(found[0]) if found else None)
+        for (_, folder), values in zip(folders, found[1:], strict=False):
+            settings.take(plain(values), str(folder))
+    else:
+        settings.take(given)
+    if settings.state != before:
+        server.project.forget()
         server.checker.again()
 
 

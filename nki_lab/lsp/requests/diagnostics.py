@@ -26,15 +26,20 @@ async def diagnostics(server: Server, params: lsp.DocumentDiagnosticParams) -> l
     if not unit.is_settled:
         server.expect(unit)
     found = server.reports(unit, module).get(uri, [])
-    result = hashlib.sha256(repr(found).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    result = result_id(found)
     if result == params.previous_result_id:
         return lsp.RelatedUnchangedDocumentDiagnosticReport(result_id=result)
     return lsp.RelatedFullDocumentDiagnosticReport(items=found, result_id=result)
 
 
+def result_id(found: list[lsp.Diagnostic]) -> str:
+    """Return a name of findings, by which the editor knows them again."""
+    return hashlib.sha256(repr(found).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
 REQUESTS: Final[Requests] = {
     lsp.TEXT_DOCUMENT_DIAGNOSTIC: (
         diagnostics,
-        lsp.DiagnosticOptions(inter_file_dependencies=False, workspace_diagnostics=False, identifier="nki-lab"),
+        lsp.DiagnosticOptions(inter_file_dependencies=True, workspace_diagnostics=True, identifier="nki-lab"),
     ),
 }

@@ -26,9 +26,9 @@ async def inlay_hints(server: Server, params: lsp.InlayHintParams) -> list[lsp.I
     uri, asked = params.text_document.uri, params.range
     unit = await server.checker.settled(uri, HINT_SECONDS)
     module = server.checker.module(uri)
-    wanted = server.settings.hints
     if unit is None or module is None:
         return []
+    wanted = server.settings.hints(module.file)
     if not unit.is_settled:
         server.refresher.later(unit.key, refreshing.INLAY_HINT)
     found = list(

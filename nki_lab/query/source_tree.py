@@ -1,8 +1,9 @@
-"""The files that `nki-lab check` checks, each with its project's settings."""
+"""The files that are checked in folders, by `nki-lab check` and for an editor, each with its project's settings."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,14 @@ SUFFIXES: Final = (".py", ".ipynb")
 
 _PASSED_OVER: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 """Folders of other people's files, beside hidden ones and virtual environments."""
+
+
+_IMPORTS: Final = re.compile(rb"^[ \t]*(?:from|import)[ \t][^#\r\n]*\b(?:nki|neuronxcc|nkilib)\b", re.MULTILINE)
+
+
+def uses_nki(source: bytes) -> bool:
+    """Return whether a file's imports name NKI."""
+    return _IMPORTS.search(source) is not None
 
 
 @dataclass(slots=True)
@@ -80,6 +89,11 @@ class Sources:
             for name in sorted(names):
                 if name.endswith(SUFFIXES) and not name.startswith("."):
                     yield here / name
+
+    def is_excluded(self, path: Path) -> bool:
+        """Whether the settings of a file's project leave it out, or cannot be understood."""
+        configuration = self._configuration(path.parent)
+        return configuration is None or configuration.excludes(path)
 
     def _refused(self, error: OSError) -> None:
         self.found.append(unreadable(str(error.filename), error))
