@@ -16,7 +16,8 @@ from nki_lab.migrate import line_edits, migrated
 from nki_lab.query import EvaluationRequest
 
 TITLE: Final = "Migrate this file to the current nki"
-KIND: Final = lsp.CodeActionKind.SourceFixAll
+KIND: Final = "source.migrate.nki"
+"""A kind of its own: editors that fix all when a file is saved do not ask for it."""
 _BETA1: Final = re.compile(r"^\s*(?:import|from)\s+neuronxcc\b", re.MULTILINE)
 
 
@@ -28,7 +29,7 @@ def wants(only: Sequence[lsp.CodeActionKind | str] | None, kind: str) -> bool:
 
 def offered(module: Module | None, uri: str, only: Sequence[lsp.CodeActionKind | str] | None) -> list[lsp.CodeAction]:
     """Return the action for a file of Beta 1, without its edits; notebooks have none."""
-    if module is None or module.is_notebook or not wants(only, KIND.value) or not _BETA1.search(module.text):
+    if module is None or module.is_notebook or not wants(only, KIND) or not _BETA1.search(module.text):
         return []
     return [lsp.CodeAction(TITLE, KIND, data={"uri": uri})]
 
