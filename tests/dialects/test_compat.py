@@ -742,7 +742,9 @@ def test_found_values_are_replaced_in_place() -> None:
 # -- Beta 1 -------------------------------------------------------------------------------------------------------------------
 
 
-def test_legacy_allocators_and_hints_run() -> None:
+def test_legacy_allocators_and_hints_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the recording goes there
+
     @old_compiler.skip_middle_end_transformations
     @old_nki.baremetal(save_neff_name="file.neff")
     def kernel(x):
