@@ -14,7 +14,6 @@ import shlex
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -105,14 +104,13 @@ class Editor:
         return {(item["range"]["start"]["line"], str(item["message"])) for item in self.found} - self.before
 
     def _findings(self) -> list[dict[str, Any]]:
-        """Return the last findings that the server tells of the file, when it has been silent for two seconds."""
-        deadline, found = time.monotonic() + SECONDS, []
-        while time.monotonic() < deadline:
+        """Return the last findings that the server tells of the file before it is silent."""
+        found, patience = [], 6.0
+        while True:
             try:
-                found = self.client.published(self.uri, seconds=2.0)
+                found, patience = self.client.published(self.uri, seconds=patience), 2.5
             except TimeoutError:
-                break
-        return found
+                return found
 
     def at(self, mark: str, **more: Any) -> dict[str, Any]:
         """Return the place of `|` in a piece of the text, as a request has it."""
@@ -168,9 +166,7 @@ def _(editor: Editor) -> bool:
 def _(editor: Editor) -> bool:
     typed(editor, "nisa.nc_matmul(dst=acc, ")
     found = editor.completed("    nisa.nc_matmul(dst=acc, |\n")
-    return any(item.startswith("stationary") for item in found[:20]) and not any(
-        item.startswith("dst") for item in found
-    )
+    return any(item.startswith("stationary=") for item in found[:20]) and "dst=" not in found
 
 
 @task("choose a memory where one is wanted")
