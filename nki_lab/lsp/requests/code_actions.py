@@ -33,7 +33,7 @@ async def code_actions(server: Server, params: lsp.CodeActionParams) -> list[lsp
     asked = [item for item in params.context.diagnostics if item.source == SOURCE] if wants(only, _QUICK) else []
     is_whole = only is not None and not wants(only, _QUICK) and wants(only, fix_all.KIND)
     unit = await server.checker.settled(uri, SAVING_SECONDS if is_whole else 0.0)
-    actions = []
+    actions: list[lsp.CodeAction] = []
     if unit is not None and unit.module is not None:
         actions += _fixes(server, unit, unit.module, uri, asked)
         actions += fix_all.offered(unit, uri) if wants(only, fix_all.KIND) else []
