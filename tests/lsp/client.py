@@ -28,7 +28,11 @@ PULLING: Message = {
 
 
 class Client:
-    """Speaks with one server. Requests of the server are answered by `replies`, with null where that has nothing."""
+    """Speaks with one server.
+
+    Requests of the server are answered by `replies`, values or functions of the parameters; with null where that has
+    nothing.
+    """
 
     def __init__(self, source: BinaryIO, sink: BinaryIO, process: subprocess.Popen[bytes]) -> None:
         self.process = process
@@ -82,7 +86,9 @@ class Client:
                 raise EOFError(f"the server is gone, with {self.process.wait(5)}")
             self.seen.append(message)
             if "method" in message and "id" in message:
-                self.send({"jsonrpc": "2.0", "id": message["id"], "result": self.replies.get(message["method"])})
+                reply = self.replies.get(message["method"])
+                result = reply(message["params"]) if callable(reply) else reply
+                self.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
             if wanted(message):
                 return message
 
