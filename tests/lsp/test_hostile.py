@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.lsp.client import Client, codes, connect, connect_tcp, start
+from tests.lsp.processes import children
 from tests.lsp.test_server import FAULTY, SLOW
 
 KERNELS = Path(__file__).parents[1] / "kernels"
@@ -129,24 +130,17 @@ def test_typing_a_module_in_and_out_ends_with_the_findings_of_the_last_text(clie
 # -- the process beside the server -------------------------------------------------------------------------------------
 
 
-def children(process: subprocess.Popen[bytes]) -> list[int]:
-    """The processes that a process has started."""
-    tasks = Path(f"/proc/{process.pid}/task")
-    found = [task.joinpath("children").read_text(encoding="ascii") for task in tasks.iterdir()]
-    return [int(number) for number in " ".join(found).split()]
-
-
 def test_a_killed_evaluation_is_started_again() -> None:
     client = connect()
     client.initialize(steps=24_000_000)
     client.open("file:///slow.py", SLOW)
     client.open("file:///k.py", "import nki\n@nki.jit\ndef k(x):\n    y = lambda: 0\n")
     client.published("file:///k.py")
-    (worker,) = children(client.process)
+    (worker,) = children(client.process.pid)
     os.kill(worker, signal.SIGKILL)
     client.open("file:///other.py", FAULTY)
     client.until("file:///other.py", ["NKI201"])
-    assert children(client.process) != [worker]
+    assert children(client.process.pid) != [worker]
     assert client.leave() == 0
     assert not Path(f"/proc/{worker}").exists()
 
@@ -178,7 +172,7 @@ def test_a_closed_line_ends_the_server_and_its_children() -> None:
     client.open("file:///slow.py", SLOW)
     client.open("file:///k.py", "x = (")
     client.published("file:///k.py")
-    workers = children(client.process)
+    workers = children(client.process.pid)
     assert client.process.stdin is not None
     client.process.stdin.close()
     assert client.close() == 1
