@@ -72,6 +72,7 @@ class Unit:
     known_syntax: frozenset[Diagnostic] = frozenset()
     standing: tuple[Module, Module, StillTrue] | None = None  # what holds of the first module's `known` in the second
     reads: frozenset[str] = frozenset()  # paths that its evaluation looked at
+    mapped: tuple[Module, Module, Examination] | None = None  # the first module's `known` at the lines of the second
     is_unasked: bool = False  # it is examined again though its own text is the same
     waiting: asyncio.TimerHandle | None = None
     published: set[str] = field(default_factory=set)  # URIs whose findings the editor has
@@ -245,11 +246,16 @@ def findings_of(unit: Unit, module: Module) -> list[Diagnostic]:
 
 def known_of(unit: Unit, module: Module) -> Examination:
     """Return the known variables and calls of a module, as far as its lines have been examined."""
-    if unit.known_module is None:
+    known_module, known, before = unit.known_module, unit.known, unit.mapped
+    if known_module is None:
         return Examination()
-    if unit.known_module is module:
-        return unit.known
-    return LineMap(unit.known_module.lines, module.lines).examination(unit.known)
+    if known_module is module:
+        return known
+    if before is not None and before[0] is known_module and before[1] is module:
+        return before[2]
+    found = LineMap(known_module.lines, module.lines).examination(known)
+    unit.mapped = known_module, module, found
+    return found
 
 
 def standing_of(unit: Unit, module: Module) -> Callable[[SyntaxFacts], StillTrue]:
