@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,13 +102,13 @@ def test_ids_are_given_back(asking: Client, number: object) -> None:
 
 # -- requests that are taken back --------------------------------------------------------------------------------------
 
-FILES = 150
+FILES = 60
 HEAD = (
     "import nki\nimport nki.isa as nisa\nimport nki.language as nl\nimport nki.typing as nt\nfrom base import shared\n"
 )
 BODY = "".join(
     f"\n\n@nki.jit\ndef kernel_{number}(x: nt.tensor[128, 64]):\n    y = shared(nl.load(x))\n    return shared(y)\n"
-    for number in range(40)
+    for number in range(8)
 )
 
 
@@ -150,9 +149,6 @@ def test_a_search_through_all_files_is_taken_back_at_once(crowded: tuple[Client,
     early = [item for item in client.seen if item.get("id") == taken_back]
     answer = early[0] if early else client.answer(taken_back)
     assert answer["error"]["code"] == -32800
-    began = time.monotonic()
-    assert client.hover("file:///k.py", LINE, 10)
-    print(method, "next answer after", time.monotonic() - began)
     whole = client.answer(client.ask(method, params), 240)["result"]
     count = len(whole["items"] if isinstance(whole, dict) else whole)
     assert count > FILES
