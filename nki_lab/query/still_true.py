@@ -18,6 +18,9 @@ from nki_lab.source.trees import FUNCTIONS, first_line
 V = TypeVar("V")
 
 _WORD: Final = re.compile(r"[^\W\d]\w*")
+MOST_LINES: Final = 800
+"""A longer stretch of changes, several mostly, is not looked at: nothing is left then."""
+
 _LATER: Final = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 """Definitions whose bodies are evaluated after the statement that they stand in."""
 
@@ -42,6 +45,8 @@ def still_true(known: Examination, old: Sequence[str], facts: SyntaxFacts) -> St
     module. A changed function that nobody mentions keeps those above the statement that has changed.
     """
     change = _Change(old, facts)
+    if change.is_long:
+        return StillTrue()
     broken = (item.line for item in known.findings if item.code == "NKI101" and item.file == facts.file)
     if not all(map(change.is_inside, broken)):
         return StillTrue()  # the statements of the old text are not those that stand in it
@@ -103,16 +108,24 @@ class _Change:
         unread = facts.parsed.unread
         first = min([self._above, *(line - 1 for line in unread)])
         last = max([len(lines) - below, *unread])
-        found = [_statement(node, lines) for node in facts.tree.body]
-        touched = [item for item in found if item.last > first and item.first <= last]
-        self._start = min([first, *(item.first - 1 for item in touched)])
-        self._end = max([last, *(item.last for item in touched)])
-        self._others = [item for item in found if item.last <= self._start or item.first > self._end]
+        ends = [(first_line(node), node.end_lineno or node.lineno) for node in facts.tree.body]
+        touched = [(start, end) for start, end in ends if end > first and start <= last]
+        self._start = min([first, *(start - 1 for start, _ in touched)])
+        self._end = max([last, *(end for _, end in touched)])
         self._facts = facts
         self._texts = (
             "\n".join(old[self._start : self._end - self._moved]),
             "\n".join(lines[self._start : self._end]),
         )
+        self._is_code = any(
+            text.strip() and not text.lstrip().startswith("#")
+            for text in (*old[self._above : self._below], *lines[self._above : len(lines) - below])
+        )
+
+    @property
+    def is_long(self) -> bool:
+        """Return whether the stretch is too long to be looked at within a hover."""
+        return self._end - self._start > MOST_LINES or self._end - self._moved - self._start > MOST_LINES
 
     def line(self, number: int) -> int:
         """Return today's number of a 1-based line; 0 for one that has changed."""
@@ -127,7 +140,8 @@ class _Change:
     def opened(self) -> frozenset[int]:
         """Return today's lines whose values may be others now."""
         trees = _parsed(*self._texts)
-        if trees is not None and ast.dump(trees[0]) == ast.dump(trees[1]):  # comments and blank lines
+        # Comments and blank lines, which may be those of a text in quotes.
+        if trees is not None and not self._is_code and ast.dump(trees[0]) == ast.dump(trees[1]):
             return frozenset()
         function = "" if trees is None else _one_function(*trees)
         lines = set(range(self._start + 1, self._end + 1))
@@ -145,7 +159,7 @@ class _Change:
                 (node, text.split("\n")) for tree, text in zip(trees, self._texts, strict=True) for node in tree.body
             )
             binds = frozenset[str]().union(*(_statement(*part).binds for part in parts))
-        left, found = self._others, list[_Statement]()
+        left, found = self._others(), list[_Statement]()
         while True:
             hit = [item for item in left if not binds.isdisjoint(item.words) or not calls.isdisjoint(item.defines)]
             passed = [item for item in left if not item.defines and not calls.isdisjoint(item.words)]
@@ -157,6 +171,11 @@ class _Change:
             calls = wider
             binds = binds.union(*(item.binds for item in hit))
 
+    def _others(self) -> list[_Statement]:
+        """Return the statements beside the stretch."""
+        found = (_statement(node, self._facts.lines) for node in self._facts.tree.body)
+        return [item for item in found if item.last <= self._start or item.first > self._end]
+
     def _steady(self, function: str) -> Iterable[int]:
         """Return the lines of the changed function that stand above the statement which has changed.
 
@@ -167,7 +186,7 @@ class _Change:
         if not function or not isinstance(node, FUNCTIONS) or facts.parsed.unread:
             return
         body = words_of("\n".join(facts.lines[node.body[0].lineno - 1 : self._end]))
-        if any(function in words for words in (body, *(item.words for item in self._others))):
+        if any(function in words for words in (body, *(item.words for item in self._others()))):
             return
         if self._above < node.body[0].lineno - 1:
             return

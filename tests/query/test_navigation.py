@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import arch_of
+from nki_lab.kernel_runtime.interpreter import Stopped
 from nki_lab.query import Document, EvaluationRequest, Examination
 from nki_lab.query.configuration import NONE
 from nki_lab.query.navigation import references, renames, structure, symbols
@@ -368,3 +369,21 @@ def test_symbols_fit_by_their_letters(better: str) -> None:
     assert symbols.fitness(better, "load") is not None
     assert symbols.fitness(better, "lod") is not None
     assert symbols.fitness(better, "dol") is None
+
+
+def test_a_search_that_is_stopped_reads_no_further_file(tmp_path: Path) -> None:
+    for number in range(9):
+        (tmp_path / f"k{number}.py").write_text(
+            f"import nki\n\n\ndef stopped_{number}():\n    pass\n", encoding="utf-8"
+        )
+    asked_for: list[int] = []
+
+    def stop() -> bool:
+        asked_for.append(1)
+        return len(asked_for) > 3
+
+    workspace = Workspace(NONE.library(), {}, [str(tmp_path)], stop)
+    with pytest.raises(Stopped):
+        symbols.workspace_symbols(workspace, "stopped")
+    assert len(asked_for) == 4
+    assert len(symbols.workspace_symbols(Workspace(NONE.library(), {}, [str(tmp_path)]), "stopped")) == 9

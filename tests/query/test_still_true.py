@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from nki_lab.isa.arch import arch_of
 from nki_lab.query import Document, EvaluationRequest, Examination
-from nki_lab.query.still_true import StillTrue, still_true
+from nki_lab.query.still_true import MOST_LINES, StillTrue, still_true
 
 TEXT = """\
 import nki
@@ -149,3 +149,9 @@ def test_a_comment_changes_nothing() -> None:
     left, fresh = after(LINES, edited(LINES, LINES.index("    # a comment"), 1, "    # another\n    # and one more"))
     assert len(left.known.variables) == len(before.known.variables) == len(fresh.variables)
     assert left.known.variables == fresh.variables
+
+
+def test_nothing_is_left_after_a_change_of_half_a_long_text() -> None:
+    many = [*LINES, *("x = 1" for _ in range(MOST_LINES + 1))]
+    left, _ = after(many, [f"{line} " if line.startswith("x =") else line for line in many])
+    assert left == StillTrue()
