@@ -1,4 +1,4 @@
-"""Which findings of a file are mended: those with one exact remedy, as far as that brings no error along.
+"""Chooses the findings of a file that are mended: those with one exact remedy, as far as that brings no error along.
 
 `nki-lab check --fix` and the editor's "fix all" both ask here.
 """
