@@ -34,7 +34,7 @@ MEMORY_BYTES: Final = 8 << 30
 
 IDLE_SECONDS: Final = 1.0
 """After so long without work, garbage is collected,"""
-GARBAGE: Final = 400_000
+GARBAGE: Final = 300_000
 """and after a job that leaves so many objects more than there were: ten times as many take 300 MB, which the process
 never gives back."""
 

@@ -24,10 +24,10 @@ def resident_bytes(pid: int) -> list[int]:
     return [item * os.sysconf("SC_PAGE_SIZE") for item in pages]
 
 
-def cpu_seconds(pid: int) -> float:
-    """The processor time of a process and of those that it has started."""
-    ticks = 0
+def cpu_seconds(pid: int) -> dict[int, float]:
+    """The processor time of a process and of each that it has started, by their numbers."""
+    found = {}
     for item in family(pid):
         fields = Path(f"/proc/{item}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+        found[item] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return found

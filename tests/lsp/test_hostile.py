@@ -189,6 +189,7 @@ def test_nothing_that_a_workspace_names_is_executed(tmp_path: Path) -> None:
     kernel = project / "kernel.py"
     kernel.write_text(text, encoding="utf-8")
     client = connect(cwd=project, env={"PATH": f"{project}:{project / '.venv/bin'}:{os.environ['PATH']}"})
+    client.replies["window/showDocument"] = {"success": True}
     capabilities = PULLING | {"workspace": {"workspaceFolders": True}, "window": {"showDocument": {"support": True}}}
     folders = [{"uri": project.as_uri(), "name": "project"}]
     options = {"python": str(project / ".venv"), "target": "trn2"}

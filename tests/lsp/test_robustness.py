@@ -100,6 +100,17 @@ def test_ids_are_given_back(asking: Client, number: object) -> None:
     assert answer["error"]["code"] in (-32602, -32600)
 
 
+@pytest.mark.parametrize("reply", [None, 3, [], {"success": "perhaps"}])
+def test_answers_that_make_no_sense_end_what_waits_for_them(reply: object) -> None:
+    client = connect()
+    client.initialize(PULLING | {"window": {"showDocument": {"support": True}}})
+    client.replies["window/showDocument"] = reply
+    params = {"command": "nki-lab.explain", "arguments": ["NKI201"]}
+    answer = client.answer(client.ask("workspace/executeCommand", params))
+    assert ("result" in answer) != ("error" in answer)
+    assert client.leave() == 0
+
+
 # -- requests that are taken back --------------------------------------------------------------------------------------
 
 FILES = 60

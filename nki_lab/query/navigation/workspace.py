@@ -82,6 +82,8 @@ class Workspace:
                 return known
         made = self._made(path)
         with _lock:
+            for older in [key for key in _readings if key[0] == path]:  # of a text that is edited, one for every edit
+                del _readings[older]
             _readings[path, state] = made
             while len(_readings) > KEPT:
                 _readings.popitem(last=False)
