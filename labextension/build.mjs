@@ -64,6 +64,8 @@ async function buildExtension(folder) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(join(folder, 'static'), { recursive: true });
   writeFileSync(join(folder, load), script);
+  mkdirSync(join(folder, 'schemas', 'nki-lab'), { recursive: true });
+  writeFileSync(join(folder, 'schemas', 'nki-lab', 'plugin.json'), `${JSON.stringify(settings(), null, 2)}\n`);
   const { name, version, description, license } = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'));
   const _build = { load, extension: './extension', mimeExtension: './mimeExtension' };
   const jupyterlab = { extension: true, mimeExtension: true, outputDir: '.', _build };
@@ -71,6 +73,23 @@ async function buildExtension(folder) {
     join(folder, 'package.json'),
     `${JSON.stringify({ name, version, description, license, jupyterlab }, null, 2)}\n`,
   );
+}
+
+/** JupyterLab's schema of the plugin: the settings of the language server, and where commands stand. */
+function settings() {
+  const read = file => JSON.parse(readFileSync(join(here, 'src', file), 'utf8'));
+  const { properties } = read('_generated/settings.json');
+  const places = read('lab/places.json');
+  const targets = properties.target.enum.map(target => ({ command: 'nki-lab:target', args: { target } }));
+  const fill = items =>
+    items.map(item =>
+      item.submenu?.id === 'nki-lab-targets' ? { ...item, submenu: { ...item.submenu, items: targets } } : item,
+    );
+  places['jupyter.lab.menus'].main = places['jupyter.lab.menus'].main.map(menu => ({
+    ...menu,
+    items: fill(menu.items),
+  }));
+  return { ...places, properties, additionalProperties: false, type: 'object' };
 }
 
 function page(script, message) {

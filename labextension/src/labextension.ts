@@ -1,12 +1,12 @@
 /**
  * The JupyterLab extension as a page loads it: a container that says which modules it has and takes what it needs from
- * those that the page shares. Written by hand because all that it needs are a class and three tokens.
+ * those that the page shares. Written by hand because it has no dependency of its own.
  */
 
+import { PACKAGES, plugin } from './lab/plugin';
+import type { Modules } from './lab/plugin';
 import { mimeExtension } from './mime';
 import type { Lumino } from './mime';
-import { plugin } from './plugin';
-import type { Tokens } from './plugin';
 
 const NAME = 'nki-lab';
 
@@ -28,8 +28,8 @@ async function take(name: string): Promise<object | undefined> {
 
 const MODULES: Readonly<Partial<Record<string, () => Promise<unknown>>>> = {
   './extension': async () => {
-    const [lsp, notebook] = await Promise.all([take('@jupyterlab/lsp'), take('@jupyterlab/notebook')]);
-    return plugin(lsp && notebook ? ({ ...lsp, ...notebook } as Tokens) : null);
+    const found = await Promise.all(PACKAGES.map(async name => [name, await take(name)] as const));
+    return plugin(Object.fromEntries(found) as unknown as Modules);
   },
   './mimeExtension': async () => mimeExtension((await take('@lumino/widgets')) as Lumino),
 };

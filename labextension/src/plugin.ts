@@ -1,6 +1,6 @@
-/** Shows the bodies of `%%nki` cells to language servers. */
+/** Shows the bodies of `%%nki` cells to the language servers of jupyterlab-lsp. */
 
-const MAGIC = /^%%nki\b/;
+export const MAGIC = /^%%nki\b/;
 
 interface Position {
   readonly line: number;
@@ -41,7 +41,7 @@ export const extractor = {
   },
 };
 
-interface Extractors {
+export interface Extractors {
   register(given: typeof extractor, host: string): void;
 }
 
@@ -58,7 +58,7 @@ interface Adapter {
 }
 
 /** What @jupyterlab/lsp keeps of documents, by path. */
-interface Connections {
+export interface Connections {
   readonly adapters: ReadonlyMap<string, Adapter>;
   readonly languageServerManager: {
     readonly sessions: ReadonlyMap<string, unknown>;
@@ -71,37 +71,24 @@ interface Notebook {
 }
 
 interface Notebooks {
+  forEach(take: (notebook: Notebook) => void): void;
   readonly widgetAdded: Signal<Notebook>;
 }
 
-/** The tokens of @jupyterlab/lsp and @jupyterlab/notebook that the plugin uses. */
-export interface Tokens {
-  readonly ILSPCodeExtractorsManager: unknown;
-  readonly ILSPDocumentConnectionManager: unknown;
-  readonly INotebookTracker: unknown;
+/** The services of @jupyterlab/lsp, as far as the page has them, and the notebooks. */
+export interface Services {
+  readonly extractors: Extractors | null;
+  readonly connections: Connections | null;
+  readonly notebooks: Notebooks | null;
 }
 
-/** The plugin; null stands for a page without language servers. */
-export function plugin(tokens: Tokens | null): unknown {
-  return {
-    id: 'nki-lab:plugin',
-    description: 'Shows %%nki cells to language servers.',
-    autoStart: true,
-    optional:
-      tokens === null
-        ? []
-        : [tokens.ILSPCodeExtractorsManager, tokens.ILSPDocumentConnectionManager, tokens.INotebookTracker],
-    activate: (
-      _: unknown,
-      extractors?: Extractors | null,
-      connections?: Connections | null,
-      notebooks?: Notebooks | null,
-    ): void => {
-      extractors?.register(extractor, 'python');
-      if (connections && notebooks)
-        notebooks.widgetAdded.connect((_, notebook) => void openCells(notebook, connections).catch(() => undefined));
-    },
-  };
+/** Where the server has no extension of ours, jupyterlab-lsp draws what it can. */
+export function leaveToOthers({ extractors, connections, notebooks }: Services): void {
+  extractors?.register(extractor, 'python');
+  if (!connections || !notebooks) return;
+  const open = (notebook: Notebook): void => void openCells(notebook, connections).catch(() => undefined);
+  notebooks.forEach(open);
+  notebooks.widgetAdded.connect((_, notebook) => open(notebook));
 }
 
 /** Where no server takes Python, JupyterLab looks for cells in other languages only after the first edit: look now. */

@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { describe, expect, test, vi } from 'vitest';
 
-import { extractor, plugin } from '../src/plugin';
+import { extractor, leaveToOthers } from '../src/plugin';
 
 describe('the extractor', () => {
   test.each([
@@ -26,11 +26,6 @@ describe('the extractor', () => {
   });
 });
 
-interface Plugin {
-  optional: unknown[];
-  activate(app: unknown, ...services: unknown[]): void;
-}
-
 /** A signal of one slot at a time. */
 function signal(): {
   connect(slot: (...args: unknown[]) => void): boolean;
@@ -47,16 +42,12 @@ function signal(): {
 
 const settled = (): Promise<void> => new Promise(resolve => setTimeout(resolve));
 
-describe('the plugin', () => {
-  test('registers the extractor where the page has language servers', () => {
-    const tokens = { ILSPCodeExtractorsManager: {}, ILSPDocumentConnectionManager: {}, INotebookTracker: {} };
+describe('jupyterlab-lsp, where the server has no extension of ours', () => {
+  test('gets the extractor where the page has language servers', () => {
     const register = vi.fn();
-    const made = plugin(tokens) as Plugin;
-    made.activate({}, { register });
-    made.activate({}, null, null, null);
-    expect(made.optional).toEqual(Object.values(tokens));
+    leaveToOthers({ extractors: { register }, connections: null, notebooks: null });
+    leaveToOthers({ extractors: null, connections: null, notebooks: null });
     expect(register).toHaveBeenCalledExactlyOnceWith(extractor, 'python');
-    expect((plugin(null) as Plugin).optional).toEqual([]);
   });
 
   test('looks for cells as soon as a notebook and the servers are ready', async () => {
@@ -70,7 +61,7 @@ describe('the plugin', () => {
     ]);
     const sessions = new Map<string, unknown>();
     const connections = { adapters, languageServerManager: { sessions, sessionsChanged } };
-    (plugin(null) as Plugin).activate({}, null, connections, { widgetAdded });
+    leaveToOthers({ extractors: null, connections, notebooks: { widgetAdded, forEach: () => undefined } } as never);
     widgetAdded.emit({ context: { path: 'a.ipynb', ready } });
     await settled();
     expect(updateDocuments).not.toHaveBeenCalled();

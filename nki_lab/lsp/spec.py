@@ -11,6 +11,8 @@ from typing import Final
 
 KEY: Final = "nki-ls"
 PYTHON_VARIABLE: Final = "NKI_LAB_LSP_PYTHON"
+COMMAND: Final = (sys.executable, "-P", "-m", "nki_lab.lsp")
+"""Starts the server; -P: nothing that lies beside the notebooks is imported in place of a module."""
 
 
 def spec(_manager: object = None) -> dict[str, dict[str, object]]:
@@ -19,8 +21,7 @@ def spec(_manager: object = None) -> dict[str, dict[str, object]]:
     return {
         KEY: {
             "version": 2,
-            # -P: nothing that lies beside the notebooks is imported in place of a module.
-            "argv": [sys.executable, "-P", "-m", "nki_lab.lsp"],
+            "argv": list(COMMAND),
             "languages": ["nki", "python"] if python else ["nki"],
             "mime_types": ["text/x-nki", *(["text/python", "text/x-ipython"] if python else [])],
             "display_name": KEY,

@@ -30,8 +30,7 @@ def _address(text: str) -> tuple[str, int]:
 
 def serve(arguments: argparse.Namespace) -> int:
     """Serve one editor; gives the exit status: 0 where it left in order. NKI022 if the extra `lsp` is missing."""
-    with extra("lsp", "the language server needs"):
-        _require()
+    require()
     level = logging.DEBUG if arguments.verbose else logging.WARNING
     logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s %(name)s: %(message)s")
     if not arguments.verbose:
@@ -47,11 +46,12 @@ def serve(arguments: argparse.Namespace) -> int:
     return serve_stdio(source, output, beginning, answered)
 
 
-def _require() -> None:
-    """Raise ImportError where a package of the server is missing; none of them is loaded."""
-    for name in ("lsprotocol", "pygls"):
-        if find_spec(name) is None:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+def require() -> None:
+    """Raise NKI022 where a package of the server is missing; none of them is loaded."""
+    with extra("lsp", "the language server needs"):
+        for name in ("lsprotocol", "pygls"):
+            if find_spec(name) is None:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -25,6 +25,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "nki_lab" / "widgets" / "labextension"
+ENABLED = ROOT / "nki_lab" / "jupyter" / "nki_lab.json"
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -70,6 +71,9 @@ def lab(folder: Path) -> Iterator[Lab]:
     (settings / "notification.jupyterlab-settings").write_text(
         json.dumps({"fetchNews": "false", "checkForUpdates": False}), encoding="utf-8"
     )
+    enabled = state / "config" / "jupyter_server_config.d"
+    enabled.mkdir(parents=True)
+    shutil.copy(ENABLED, enabled)
     port = _free_port()
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(state / "config"), "JUPYTER_DATA_DIR": str(state / "data"),

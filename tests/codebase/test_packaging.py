@@ -114,6 +114,15 @@ def test_the_wheel_carries_the_whole_package_and_the_extension(root: Path, wheel
     assert found == {name.removeprefix(f"{EXTENSION}/") for name in extension} | {"install.json"}
 
 
+def test_the_wheel_enables_the_extension_of_jupyter_server_and_carries_the_examples(root: Path, wheel: Path) -> None:
+    packed = zipfile.ZipFile(wheel)
+    data = {name.partition(".data/data/")[2]: name for name in packed.namelist() if ".data/data/" in name}
+    enabled = json.loads(packed.read(data["etc/jupyter/jupyter_server_config.d/nki_lab.json"]))
+    assert enabled == {"ServerApp": {"jpserver_extensions": {"nki_lab.jupyter": True}}}
+    examples = {name.rpartition("/")[2] for name in data if name.startswith("share/jupyter/nki-lab/examples/")}
+    assert examples == {file.name for file in (root / "examples").glob("*.ipynb")}
+
+
 def test_the_notebook_extra_brings_what_the_language_server_imports(root: Path, wheel: Path) -> None:
     entry = project_of(root)["entry-points"]["jupyter_lsp_spec_v1"]["nki-ls"]
     server = imported_from_outside(root.joinpath(*entry.partition(":")[0].split(".")[:-1]))

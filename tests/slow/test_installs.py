@@ -9,6 +9,7 @@ from __future__ import annotations
 import faulthandler
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -201,9 +202,19 @@ def test_the_notebook_extra_runs_cells_and_brings_the_extension_and_the_server(
     assert lines
     assert "enabled" in lines[0]
     assert "OK" in lines[0]
-    found = called(python, "-c", "from jupyter_lsp import LanguageServerManager as M\nm = M(autodetect=True)\nm.initialize()\n"
-                   "print(sorted(m.language_servers))", folder=tmp_path)  # fmt: skip
-    assert "nki-ls" in found
+    listed = subprocess.run(
+        [str(python), "-m", "jupyter", "server", "extension", "list"],
+        env=clean(python),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert re.search(r"nki_lab\.jupyter \S*\s*enabled", listed.stdout + listed.stderr)
+    assert re.search(r"nki_lab\.jupyter \S*\s*OK", listed.stdout + listed.stderr)
+    found = called(python, "-c", "from nki_lab.jupyter import examples, handlers\n"
+                   "print(examples.names(), repr(handlers.missing()))", folder=tmp_path)  # fmt: skip
+    assert "01_first_kernel.ipynb" in found
+    assert found.endswith("''\n")
     viewed = [START, ADD, "run = nki_lab.run(add, x, x, target='trn2')\nrun.view()", "run.save('run.nkirec')"]
     widget = json.loads(called(python, "-c", RUNNING, folder=tmp_path, given=json.dumps(viewed)))
     assert "application/vnd.jupyter.widget-view+json" in widget[2]

@@ -1,0 +1,61 @@
+/** The item of the status bar: target, findings and latency of the notebook at hand. */
+
+import { MIME } from '../_generated/schema';
+import type { Commands } from './commands';
+import type { Panel, Tracker } from './jupyter';
+import { element } from './markdown';
+import type { Settings } from './plugin';
+import type { Session } from './session';
+
+export interface StatusBar {
+  registerStatusItem(id: string, item: object): unknown;
+}
+
+interface Given {
+  readonly bar: StatusBar | null;
+  readonly Widget: unknown;
+  readonly notebooks: Tracker;
+  readonly session: Session;
+  readonly settings: Settings | null;
+  readonly app: { readonly commands: Commands };
+}
+
+export function addStatus({ bar, Widget, notebooks, session, settings, app }: Given): void {
+  if (bar === null || Widget === undefined) return;
+  const node = element('button', 'nki-lab-status');
+  node.title = 'NKI: list the findings of this notebook';
+  node.addEventListener('click', () => void app.commands.execute('nki-lab:check'));
+  const item = new (Widget as new (options: object) => { node: HTMLElement })({ node });
+  const draw = (): void => {
+    const panel = notebooks.currentWidget;
+    node.textContent = panel === null ? '' : textOf(panel, session, settings);
+    node.hidden = node.textContent === '';
+  };
+  session.listen(draw);
+  notebooks.currentChanged.connect(draw);
+  settings?.changed.connect(draw);
+  bar.registerStatusItem('nki-lab:status', { item, align: 'left', rank: 100 });
+  draw();
+}
+
+function textOf(panel: Panel, session: Session, settings: Settings | null): string {
+  if (!session.has(panel)) return '';
+  const target = settings?.composite.target;
+  const count = session.all(panel).reduce((sum, { findings }) => sum + findings.length, 0);
+  const findings = !session.isReady ? 'no language server' : `${count} finding${count === 1 ? '' : 's'}`;
+  const latency = latencyOf(panel);
+  return ['NKI', typeof target === 'string' ? target : '', findings, latency].filter(part => part !== '').join(' · ');
+}
+
+/** The latency of the last run that the notebook keeps, as its text says it. */
+function latencyOf(panel: Panel): string {
+  for (const { outputs } of [...panel.context.model.cells].reverse())
+    for (let index = (outputs?.length ?? 0) - 1; index >= 0; index--) {
+      const data = outputs?.get(index).data;
+      const text = data?.['text/plain'];
+      if (data?.[MIME] === undefined || typeof text !== 'string') continue;
+      const found = /[\d.,]+ ?(?:ns|µs|ms|s)\b/.exec(text);
+      if (found) return found[0];
+    }
+  return '';
+}
