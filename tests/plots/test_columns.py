@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +18,11 @@ from nki_lab.kernel_runtime.recording.digest import digest
 from nki_lab.kernel_runtime.vocabulary import SPACES
 from nki_lab.plots.columns import FRAMES, frame
 from nki_lab.plots.columns.memory_use import dead_bytes
+from tests.plots.runs import EXAMPLES, example, profiled
 from tests.recordings import drawn
 from tests.scale import scaled
-from tests.test_examples import loaded
 
-ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ("k01_add", "k02_matmul", "k06_flash_attention", "k10_two_cores")
 BINS = ({}, {"bins": 1}, {"bins": 7}, {"bin_ns": 1000}, {"bin_ns": 333.333})
-
-
-@cache
-def profiled(name: str) -> Any:
-    """The profile of the last version of an example kernel, or of a Beta 1 kernel that the compiler model changes."""
-    if name == "beta1":
-        module = loaded(ROOT / "tests" / "kernels" / "beta1_matmul.py")
-        arrays = [np.zeros((512, 512), np.float32), np.zeros((512, 512), np.float32)]
-        return nki_lab.profile(module.kernel, *arrays, target="trn2")
-    module = loaded(ROOT / "examples" / "kernels" / f"{name}.py")
-    specs = [nki_lab.spec(array.shape, array.dtype) for array in module.inputs()]
-    return nki_lab.profile(module.KERNELS[-1], *specs, target="trn2")
 
 
 runs = pytest.mark.parametrize("name", [*EXAMPLES, "beta1"])
@@ -183,7 +168,7 @@ def test_dead_bytes_are_those_that_nobody_took(recording: Recording, where: str)
     dead = []
     for place, (_, _, end, mine) in enumerate(tiles):
         takers = [start for start, _, _, other in tiles[place + 1 :] if meets(mine, other)]
-        dead.append((end, min(max(end, takers[0]) if takers else math.inf, recording.makespan), mine))
+        dead.append((end, min(max(end, takers[0]) if takers else math.inf, recording.makespan + 1), mine))
     for core in sorted({mine["core"] for *_, mine in dead}):
         times, level = dead_bytes(recording, where, core)
         for time, bytes_ in zip(times.tolist(), level.tolist(), strict=True):
@@ -232,9 +217,7 @@ def test_a_saved_run_has_the_same_columns(tmp_path: Path) -> None:
 
 
 def test_a_run_without_times_says_so() -> None:
-    module = loaded(ROOT / "examples" / "kernels" / "k01_add.py")
-    run = nki_lab.run(
-        module.KERNELS[0], np.ones(3, np.float32), np.ones(3, np.float32), target="trn2", on_error="report"
-    )
+    kernel, flat = example("k01_add")["KERNELS"][0], np.ones(3, np.float32)
+    run = nki_lab.run(kernel, flat, flat, target="trn2", on_error="report")
     with pytest.raises(nki_lab.NkiError, match="NKI023"):
         run.to_frame("memory")

@@ -33,6 +33,7 @@ def memory(recording: Recording) -> Frame:
             live = usage["time"][here].astype(np.int64), usage[space][here].astype(np.int64)
             dead = dead_bytes(recording, space, core)
             times = np.unique(np.concatenate(([0], live[0], dead[0], [recording.makespan])))
+            times = times[times <= recording.makespan]
             parts.append((space, core, capacity, times, _at(*live, times), _at(*dead, times)))
     empty = np.zeros(0, np.int64)
     return {
@@ -68,13 +69,15 @@ def dead_bytes(recording: Recording, space: str, core: int) -> tuple[Array, Arra
     count, size = column["partitions"][places], column["partition_bytes"][places]
     start = whole(lifetimes["start"])[places].astype(np.int64)
     end = np.maximum(whole(lifetimes["end"])[places].astype(np.int64), start)
-    gone = np.minimum(_gone(np.stack((low, low + size, top, top + count), axis=1), start, end), recording.makespan)
-    dies = gone > end
-    parts = (part[dies] for part in (end, gone, column["core"][places], top, count, size))
+    taken = np.minimum(
+        _taken(np.stack((low, low + size, top, top + count), axis=1), start, end), recording.makespan + 1
+    )
+    dies = taken > end
+    parts = (part[dies] for part in (end, taken, column["core"][places], top, count, size))
     return fill(*parts)
 
 
-def _gone(rectangle: Array, start: Array, end: Array) -> Array:
+def _taken(rectangle: Array, start: Array, end: Array) -> Array:
     """Return when another tile takes a byte of each tile, not before its own end, of tiles in order of start.
 
     `rectangle` has the bytes and the partitions of each: low, high, top, bottom. Tiles of one rectangle share a list of
@@ -96,7 +99,7 @@ def _gone(rectangle: Array, start: Array, end: Array) -> Array:
     return out
 
 
-def _end_of(tiles: Iterable[int], gone: Array, time: int, end: Array) -> None:
+def _end_of(tiles: Iterable[int], taken: Array, time: int, end: Array) -> None:
     """Note that some tiles lose their bytes to one that starts at a time."""
     for tile in tiles:
-        gone[tile] = max(end[tile], time)
+        taken[tile] = max(end[tile], time)
