@@ -67,7 +67,7 @@ def groups(recording: Recording) -> list[Group]:
     return sorted(out, key=lambda group: (group.core, order.index(group.kind), group.lanes))
 
 
-def edges(recording: Recording, bins: int, bin_ns: float | None) -> Array:
+def edges(recording: Recording, bins: Any, bin_ns: float | None) -> Array:
     """Return the bounds of bins in picoseconds: `bins` equal ones, or as many of `bin_ns` as the run takes.
 
     The last one of a given width may reach beyond the run. There are none of a run that takes no time.

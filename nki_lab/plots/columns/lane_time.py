@@ -62,8 +62,8 @@ def stalls(recording: Recording) -> Frame:
             records.append((CRITICAL, -1, "waits", reason, kind_of_stall(reason), time))
     names = ("lane", "core", "part", "reason", "kind", "time")
     out = of_records(names, records, ("lane", "part", "reason", "kind"))
-    time = out.pop("time").astype(np.int64)
-    return {**out, "time_ns": nanoseconds(time), "share": time / max(found.makespan, 1)}
+    spent = out.pop("time").astype(np.int64)
+    return {**out, "time_ns": nanoseconds(spent), "share": spent / max(found.makespan, 1)}
 
 
 def _parts(found: Digest, group: Group) -> list[tuple[object, ...]]:

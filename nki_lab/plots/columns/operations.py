@@ -66,9 +66,10 @@ def _lines(recording: Recording, traffic: float) -> Iterator[tuple[Any, ...]]:
     rows, lanes = recording.rows, recording.lanes
     unit = np.array([name == _MULTIPLY_ADDS for name in recording.texts("ops", "work_unit")], np.bool_)
     kinds = list(dict.fromkeys(kind_of_lane(lane.name, lane.kind) for lane in lanes if lane.kind == "engine"))
-    kind_of = [kinds.index(kind) if (kind := _kind(lane)) in kinds else -1 for lane in lanes]
+    numbers = {lane.number: kinds.index(kind_of_lane(lane.name, lane.kind)) for lane in lanes if lane.kind == "engine"}
     line_of, lines = places(recording)
-    kind, place = np.array(kind_of, np.int64)[whole(rows["lane"])], line_of[whole(rows["site"])]
+    engine_of = np.array([numbers.get(lane.number, -1) for lane in lanes], np.int64)
+    kind, place = engine_of[whole(rows["lane"])], line_of[whole(rows["site"])]
     product = unit[whole(rows["op"])]
     tensor = kinds.index("tensor") if "tensor" in kinds else -2
     # What the Tensor Engine does beside products, transposes and loads of tiles, are no operations of the kernel.
@@ -88,10 +89,6 @@ def _lines(recording: Recording, traffic: float) -> Iterator[tuple[Any, ...]]:
             "line", kinds[engine], *lines[where], int(count[number]), operations, spent / 1000,
             _ratio(operations, traffic), rate, math.nan, math.nan,
         )  # fmt: skip
-
-
-def _kind(lane: Any) -> str:
-    return kind_of_lane(lane.name, lane.kind)
 
 
 def _ratio(operations: float, traffic: float) -> float:
