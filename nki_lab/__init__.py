@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nki_lab import import_hint
 
 if TYPE_CHECKING:
-    from nki_lab import testing
+    from nki_lab import plots, testing
     from nki_lab.crosschecks import crosscheck
     from nki_lab.diagnostic import Diagnostic, NkiError
     from nki_lab.dialects import activate, deactivate
@@ -34,6 +34,7 @@ __all__ = [
     "compile",
     "crosscheck",
     "deactivate",
+    "plots",
     "profile",
     "run",
     "run_ranks",
@@ -66,8 +67,8 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "testing":
-        return importlib.import_module("nki_lab.testing")
+    if name in ("plots", "testing"):
+        return importlib.import_module(f"nki_lab.{name}")
     if name not in _PLACES:
         raise AttributeError(f"module 'nki_lab' has no attribute {name!r}")
     value = getattr(importlib.import_module(_PLACES[name]), name)

@@ -55,11 +55,11 @@ def texts(notebook: Any) -> list[str]:
 def _text(output: Any) -> str:
     if output.output_type == "stream":
         return str(output.text)
-    return "\n".join(output.traceback) if output.output_type == "error" else str(output.data["text/plain"])
+    return "\n".join(output.traceback) if output.output_type == "error" else str(output.data.get("text/plain", ""))
 
 
-def test_there_are_five() -> None:
-    assert [path.name[:2] for path in EXAMPLES] == ["01", "02", "03", "04", "05"]
+def test_there_are_six() -> None:
+    assert [path.name[:2] for path in EXAMPLES] == ["01", "02", "03", "04", "05", "06"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -137,6 +137,16 @@ def test_the_three_faults_are_found_at_once_and_a_fourth_while_running(executed:
     assert "NKI303" in running
     assert "partial on trn2: " in running
     assert "# NKI213: " in page
+
+
+def test_the_charts_tell_what_the_summary_says(executed: Any) -> None:
+    _, time, *_, sums, waits, saved = texts(executed("06"))
+    assert " µs" in time
+    found = re.fullmatch(r"([\d,]+) bytes read in \d+ bins; the summary says ([\d,]+)", sums.strip())
+    assert found is not None
+    assert found[1] == found[2]
+    assert re.fullmatch(r"Tensor waits [3-9]\d% of the time for data from dma", waits.strip())
+    assert saved == "True"
 
 
 # -- the kernels -------------------------------------------------------------------------------------------------------

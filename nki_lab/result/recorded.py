@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from nki_lab.diagnostic import Diagnostic, NkiError
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error
 from nki_lab.export.findings import counts, findings
+from nki_lab.extras import extra
 from nki_lab.kernel_runtime.protocols import ErrorGrowth, ValueSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.session import NotRecorded
@@ -80,6 +81,31 @@ class Recorded:
         from nki_lab.export import csv
 
         return self._written(path, csv.write)
+
+    def to_frame(self, plot: str, *, pandas: bool = False, **options: Any) -> Any:
+        """Return the columns of a chart as a pyarrow Table, or as a pandas DataFrame with `pandas`.
+
+        `plot` is the name of a chart of `nki_lab.plots` (`utilisation`, `memory`, `bandwidth`, `roofline`, `roofs`,
+        `dma_sizes`, `dma_curve`, `stalls`), `options` are those of its columns: `bins` or `bin_ns`. The figure draws
+        exactly these columns. NKI022 where the package is missing; `pip install nki-lab[save]` brings pyarrow.
+        """
+        from nki_lab.plots.columns import frame
+
+        columns = frame(self.recording, plot, **options)
+        with extra("save", "a table of columns needs", operand="to_frame"):
+            import pyarrow
+        table = pyarrow.table(columns)
+        if not pandas:
+            return table
+        try:
+            return table.to_pandas()
+        except ModuleNotFoundError:
+            raise coded_error(
+                "NKI022",
+                "a DataFrame needs the package pandas, which is not installed",
+                operand="pandas",
+                help="pip install pandas, or take the pyarrow Table",
+            ) from None
 
     def _written(self, path: str | os.PathLike[str], write: Writer) -> Path:
         write(self.recording, path)

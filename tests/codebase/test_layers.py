@@ -35,7 +35,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     ((f"{KR}.numerics", f"{KR}.timing", f"{KR}.race"), (f"{KR}.backend",)),
     (("rules", "call_records"), ("timeline",)),
     (("session", "query", "wire"), ("migrate",)),
-    (("widgets", "export", "lsp"), ("jupyter",)),
+    (("widgets", "export", "lsp"), ("jupyter", "plots")),
     (
         ("frameworks",),
         ("testing", "dialects"),

@@ -35,7 +35,7 @@ def direct(root: Path) -> list[Requirement]:
     """What the package and its tests ask for by name, extras of the package itself apart."""
     project = project_of(root)
     extras = project["optional-dependencies"]
-    wanted = project["dependencies"] + extras["test"] + extras["notebook"] + extras["lsp"]
+    wanted = project["dependencies"] + extras["test"] + extras["notebook"] + extras["lsp"] + extras["plots"]
     return [requirement for text in wanted if (requirement := Requirement(text)).name != project["name"]]
 
 

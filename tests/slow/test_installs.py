@@ -241,6 +241,23 @@ def test_the_views_need_no_jupyterlab(install: Install, tmp_path: Path) -> None:
 
 
 @BOTH
+def test_the_plots_extra_draws_every_chart(install: Install, end: str, tmp_path: Path) -> None:
+    python = install("plots", end=end)
+    first = next(item for item in blocks((ROOT / "README.md").read_text(encoding="utf-8")) if item.language == "python")
+    code = (
+        "import warnings\nwarnings.simplefilter('error')\nfrom nki_lab import plots\n"
+        "charts = [getattr(plots, name)(run) for name in plots.__all__ if name != 'save']\n"
+        "plots.save(charts, 'charts.html')\n"
+    )
+    (tmp_path / "draw.py").write_text(first.body + code, encoding="utf-8")
+    called(python, "draw.py", folder=tmp_path)
+    page = (tmp_path / "charts.html").read_text(encoding="utf-8")
+    assert "Where the time goes" in page
+    assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", page)
+    assert "pandas" not in called(python, "-m", "pip", "list", folder=tmp_path)
+
+
+@BOTH
 def test_the_language_server_starts_and_answers(install: Install, end: str, tmp_path: Path) -> None:
     python = install("lsp", end=end)
     command = [str(python), "-P", "-m", "nki_lab.lsp"]

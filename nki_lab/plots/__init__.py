@@ -1,0 +1,43 @@
+"""Charts of runs: functions that return bokeh figures, to restyle, combine and save.
+
+`nki_lab.plots.utilisation(run)` draws the columns that `run.to_frame("utilisation")` gives to other libraries. Colours
+and units are those of the views. bokeh is loaded when a chart is asked for; `pip install nki-lab[plots]` brings it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from nki_lab.extras import extra
+
+if TYPE_CHECKING:
+    from nki_lab.plots.drawing.over_time import bandwidth, memory, utilisation
+    from nki_lab.plots.drawing.pages import save
+    from nki_lab.plots.drawing.rates import dma_sizes, roofline
+    from nki_lab.plots.drawing.shares import stalls
+
+__all__ = ["bandwidth", "dma_sizes", "memory", "roofline", "save", "stalls", "utilisation"]
+
+_PLACES = {
+    "bandwidth": "nki_lab.plots.drawing.over_time",
+    "dma_sizes": "nki_lab.plots.drawing.rates",
+    "memory": "nki_lab.plots.drawing.over_time",
+    "roofline": "nki_lab.plots.drawing.rates",
+    "save": "nki_lab.plots.drawing.pages",
+    "stalls": "nki_lab.plots.drawing.shares",
+    "utilisation": "nki_lab.plots.drawing.over_time",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'nki_lab.plots' has no attribute {name!r}; it has {', '.join(__all__)}")
+    with extra("plots", "charts need", operand=name, otherwise='take the columns: run.to_frame("utilisation")'):
+        value = getattr(importlib.import_module(_PLACES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""Bokeh figures of the columns of charts. Only this package imports bokeh."""
