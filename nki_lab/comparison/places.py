@@ -77,43 +77,36 @@ def places_of(before: Recording, after: Recording) -> Places:
         for number, mate in partner.items()
         if one[number].lines and other[mate].lines
     }
+    back = {partner[source]: {later: line for line, later in pairs.items()} for source, pairs in lines.items()}
+    backwards = {mate: source for source, mate in partner.items()}
     extents, other_extents = _extents(before), _extents(after)
     numbers: dict[tuple[int, int], int] = {}
+    other_numbers: dict[tuple[int, int], int] = {}
     found: list[Place] = []
-    taken: dict[tuple[int, int], int] = {}
     for (source, line), end in extents.items():
-        mate = partner.get(source)
-        later = None if mate is None else lines[source].get(line) if source in lines else line
         numbers[source, line] = len(found) + 1
-        if mate is None or later is None:
+        mate = partner.get(source)
+        later = 0 if mate is None else _version(one[source], other[mate], lines.get(source, {}), line)
+        if mate is None or not later:
             found.append(_place(one[source], line, end, None, 0, 0))
-            continue
-        taken[mate, later] = len(found) + 1
-        found.append(
-            _place(one[source], line, end, other[mate], later, other_extents.get((mate, later), later + end - line))
-        )
-    back = {
-        (mate, later): (source, line)
-        for source, mate in partner.items()
-        for line, later in lines.get(source, {}).items()
-    }
-    backwards = {mate: source for source, mate in partner.items()}
+        else:
+            other_numbers[mate, later] = len(found) + 1
+            later_end = other_extents.get((mate, later), later + end - line)
+            found.append(_place(one[source], line, end, other[mate], later, later_end))
     for (source, line), end in other_extents.items():
-        if (source, line) in taken:
+        if (source, line) in other_numbers:
             continue
-        taken[source, line] = len(found) + 1
-        earlier = back.get((source, line))
+        other_numbers[source, line] = len(found) + 1
         mate = backwards.get(source)
-        if earlier is None and mate is not None and mate not in lines:
-            earlier = (mate, line)
-        if earlier is None:
+        earlier = 0 if mate is None else _version(other[source], one[mate], back.get(source, {}), line)
+        if mate is None or not earlier:
             found.append(_place(None, 0, 0, other[source], line, end))
         else:
-            found.append(_place(one[earlier[0]], earlier[1], earlier[1] + end - line, other[source], line, end))
+            found.append(_place(one[mate], earlier, earlier + end - line, other[source], line, end))
     return Places(
         places=tuple(found),
         before=_numbers(before, numbers),
-        after=_numbers(after, taken),
+        after=_numbers(after, other_numbers),
         edits=tuple(_edits(one, other, partner, lines)),
         by_number=any(source not in lines for source in partner),
     )
@@ -160,6 +153,14 @@ def _partners(one: Sequence[_Source], other: Sequence[_Source]) -> dict[int, int
     if len(rest) == len(others) == 1:
         found[rest[0].number] = others[0].number
     return found
+
+
+def _version(source: _Source, mate: _Source, pairs: Mapping[int, int], line: int) -> int:
+    """Return the other version of a line; 0 where there is none. Lines without a text pair by their numbers."""
+    if line in pairs:
+        return pairs[line]
+    is_known = source.lines and mate.lines and (source.text(line) or mate.text(line))
+    return 0 if is_known else line
 
 
 def _extents(recording: Recording) -> dict[tuple[int, int], int]:
