@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Final, Literal
 
 import numpy as np
 
-from nki_lab.comparison.texts import aligned, normal
+from nki_lab.comparison.texts import Alignment, aligned, normal
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, whole
 
-State = Literal["same", "changed", "only before", "only after"]
+State = Literal["same", "changed", "moved", "only before", "only after"]
 
 NO_LINE: Final = 0
 """The number of rows without a place in the source."""
@@ -72,11 +72,12 @@ def places_of(before: Recording, after: Recording) -> Places:
     """Pair the lines of two recordings' sources."""
     one, other = _sources(before), _sources(after)
     partner = _partners(one, other)
-    lines = {
+    alignments = {
         number: aligned(one[number].lines, other[mate].lines)
         for number, mate in partner.items()
         if one[number].lines and other[mate].lines
     }
+    lines = {source: found.pairs for source, found in alignments.items()}
     back = {partner[source]: {later: line for line, later in pairs.items()} for source, pairs in lines.items()}
     backwards = {mate: source for source, mate in partner.items()}
     extents, other_extents = _extents(before), _extents(after)
@@ -107,7 +108,7 @@ def places_of(before: Recording, after: Recording) -> Places:
         places=tuple(found),
         before=_numbers(before, numbers),
         after=_numbers(after, other_numbers),
-        edits=tuple(_edits(one, other, partner, lines)),
+        edits=tuple(_edits(one, other, partner, alignments)),
         by_number=any(source not in lines for source in partner),
     )
 
@@ -203,12 +204,13 @@ def _edits(
     one: Sequence[_Source],
     other: Sequence[_Source],
     partner: Mapping[int, int],
-    lines: Mapping[int, Mapping[int, int]],
+    alignments: Mapping[int, Alignment],
 ) -> Iterator[Place]:
-    """Give the lines of paired files that differ, in order of the later version, then those that only one has."""
-    for source, pairs in lines.items():
+    """Give the lines of paired files that differ or moved, in order of the later version."""
+    for source, (pairs, moved) in alignments.items():
         before, after = one[source], other[partner[source]]
         found = [_place(before, line, line, after, later, later) for line, later in pairs.items()]
+        found = [replace(place, state="moved") if place.line in moved else place for place in found]
         later_lines = set(pairs.values())
         found += [_place(before, n, n, None, 0, 0) for n in range(1, len(before.lines) + 1) if n not in pairs]
         found += [_place(None, 0, 0, after, n, n) for n in range(1, len(after.lines) + 1) if n not in later_lines]

@@ -38,29 +38,41 @@ def normal(line: str) -> str:
     return " ".join(line.split())
 
 
-def aligned(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
-    """Return the number of the later line for each earlier one that it belongs to; lines count from 1.
+class Alignment(NamedTuple):
+    """`pairs` has the number of the later line for each earlier one that it belongs to; lines count from 1.
 
-    Empty lines belong to none.
+    `moved` are the earlier lines of those pairs that do not stand in the order of the others.
     """
+
+    pairs: dict[int, int]
+    moved: frozenset[int]
+
+
+def aligned(before: Sequence[str], after: Sequence[str]) -> Alignment:
+    """Return the lines of two versions that belong together. Empty lines belong to none."""
     one, other = ([(number, normal(line)) for number, line in enumerate(text, 1)] for text in (before, after))
     one, other = ([pair for pair in lines if pair[1]] for lines in (one, other))
     texts, others = [text for _, text in one], [text for _, text in other]
     # In a fixed order, so that it does not matter which version is the earlier one.
-    pairs = _pairs(texts, others) if texts <= others else {b: a for a, b in _pairs(others, texts).items()}
-    return {one[a][0]: other[b][0] for a, b in pairs.items()}
+    if texts <= others:
+        pairs, moved = _pairs(texts, others)
+    else:
+        pairs, moved = ({b: a for a, b in part.items()} for part in _pairs(others, texts))
+    return Alignment({one[a][0]: other[b][0] for a, b in pairs.items()}, frozenset(one[a][0] for a in moved))
 
 
-def _pairs(one: list[str], other: list[str]) -> dict[int, int]:
+def _pairs(one: list[str], other: list[str]) -> tuple[dict[int, int], dict[int, int]]:
+    """Return all pairs, and of them those of lines that moved."""
     found = _in_order(one, other)
     stretches = list(_gaps(found, len(one), len(other)))
-    found |= _moved(one, other, found)
+    moved = _moved(one, other, found)
+    found |= moved
     taken = set(found.values())
     for stretch in stretches:
         rest = [place for place in range(stretch.first, stretch.end) if place not in found]
         others = [place for place in range(stretch.other_first, stretch.other_end) if place not in taken]
         found |= _alike(one, other, rest, others)
-    return found
+    return found, moved
 
 
 def _in_order(one: list[str], other: list[str]) -> dict[int, int]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_lab.comparison.texts import aligned
+from nki_lab.comparison.texts import aligned as alignment
 
 LINES = st.lists(
     st.sampled_from(["a = 1", "b = f(a)", "", "    c = g(b, 2)", "c = g(b, 3)", ")", "d", "a = 2"]), max_size=14
 )
+
+
+def aligned(before: list[str], after: list[str]) -> dict[int, int]:
+    return alignment(before, after).pairs
 
 
 def test_equal_lines_pair_where_lines_were_added_above_them() -> None:
@@ -34,6 +38,11 @@ def test_a_line_that_shares_few_words_with_another_pairs_with_none() -> None:
 
 def test_a_line_that_moved_is_found() -> None:
     assert aligned(["one()", "two()", "three()", "four()"], ["two()", "three()", "four()", "one()"])[1] == 4
+
+
+def test_a_line_that_moved_is_told() -> None:
+    assert alignment(["one()", "two()", "three()"], ["two()", "three()", "one()"]).moved == {1}
+    assert not alignment(["one()", "two()"], ["zero()", "one()", "two()"]).moved
 
 
 def test_equal_lines_pair_in_their_order() -> None:

@@ -167,6 +167,8 @@ def _edit(place: Place) -> str:
         return f"line {place.other_line} {quoted(place.other_text)} is new"
     if not place.other_line:
         return f"line {place.line} {quoted(place.text)} is gone"
+    if place.state == "moved":
+        return f"line {place.other_line} {quoted(place.text)} moved, it was line {place.line}"
     return f"line {place.other_line} {quoted(place.text)} → {quoted(place.other_text)}"
 
 
