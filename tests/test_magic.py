@@ -518,7 +518,7 @@ def test_every_option_says_what_it_does() -> None:
 @pytest.mark.parametrize(
     ("line", "candidates"),
     [
-        ("%%nki --ta", ["--target"]),
+        ("%%nki --ta", ["--target", "--targets"]),
         ("%%nki --target trn2 --ch", ["--check-only", "--check-against"]),
         ("%%nki --target ", ["trn1", "trn1n", "inf2", "gen2", "trn2", "gen3", "trn3", "gen4"]),
         ("%%nki --target trn1", ["trn1", "trn1n"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import linecache
 import types
 from argparse import Namespace
 from collections.abc import Callable
@@ -111,6 +112,7 @@ class NkiMagics(Magics):
 
     def _cell(self, arguments: Namespace, line: str, body: str) -> object:
         __tracebackhide__ = True
+        linecache.checkcache()  # modules may have been edited and loaded again since the last cell
         with chosen(target=arguments.target, strict=arguments.strict) as arch:
             runs = Runs(maker(arguments.inputs) if arguments.inputs else None, self._earlier.add)
             try:
