@@ -21,7 +21,7 @@ TableName = Literal["lines", "engines", "stalls", "memory", "edits", "instructio
 
 
 class RunComparison:
-    """What changes from one run to another one: latency, engines, lines of source, reasons to wait, memory.
+    """The changes from one run to another one: latency, engines, lines of source, reasons to wait, memory.
 
     Lines are paired through the difference of the sources, instructions by line, iteration, operands and order.
     `str(comparison)` is a page of text, a notebook shows tables. `sentence` names what became slower or faster,
@@ -44,7 +44,7 @@ class RunComparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else there is to know: the edit, other targets, and how far the runs can be compared."""
+        """Further sentences: the edit, other targets, and how far the runs can be compared."""
         return tuple(sentence.notes(self.figures))
 
     @property

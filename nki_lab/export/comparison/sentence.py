@@ -20,7 +20,8 @@ _SMALL: Final = 0.1
 """Lines are named until the rest is less than this share of the change."""
 _MAIN: Final = 0.9
 """A part of a line's change that is this share of it stands for the line; what is missing goes to everything else."""
-_CODE: Final = 60  # characters of a source line
+_CODE: Final = 80  # characters of a source line
+_SHORT: Final = 32  # characters of a line in the sentence
 _EDITS: Final = 3
 
 
@@ -47,7 +48,7 @@ def headline(found: Compared) -> str:
             clauses.append(_clause(item, shown))
             rest -= shown
     if clauses and rest:
-        clauses.append(f"everything else {'takes' if rest > 0 else 'saves'} {duration(abs(rest))}")
+        clauses.append(f"everything else {duration(abs(rest))} {'more' if rest > 0 else 'less'}")
     percent = "" if found.latency.quotient is None else f" ({signed_share(found.latency.quotient)})"
     told = f": {'; '.join(clauses)}" if clauses else ""
     speed = "slower" if change > 0 else "faster"
@@ -134,7 +135,13 @@ def place_name(place: Place) -> str:
         if place.other_line
         else (place.line, place.file, place.text)
     )
-    return f"line {line} {quoted(text)}" if text else f"line {line} of {file_name(file)}"
+    return f"line {line} {quoted(_call(text))}" if text else f"line {line} of {file_name(file)}"
+
+
+def _call(text: str) -> str:
+    """Return a long call without its arguments: "nisa.dma_copy(…)"."""
+    name, bracket, _ = text.partition("(")
+    return f"{name}(…)" if bracket and len(text) > _SHORT else text
 
 
 def quoted(text: str) -> str:
