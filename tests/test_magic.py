@@ -518,7 +518,7 @@ def test_every_option_says_what_it_does() -> None:
 @pytest.mark.parametrize(
     ("line", "candidates"),
     [
-        ("%%nki --ta", ["--target"]),
+        ("%%nki --ta", ["--target", "--targets"]),
         ("%%nki --target trn2 --ch", ["--check-only", "--check-against"]),
         ("%%nki --target ", ["trn1", "trn1n", "inf2", "gen2", "trn2", "gen3", "trn3", "gen4"]),
         ("%%nki --target trn1", ["trn1", "trn1n"]),
@@ -722,3 +722,94 @@ def test_an_unknown_option_has_a_near_miss(notebook: Notebook) -> None:
     done = notebook.run("%%nki --traget trn2\nx = 1")
     assert "NKI002 %%nki has no option --traget; did you mean --target" in done.printed
     assert "Traceback" not in done.printed
+
+
+# -- comparisons -------------------------------------------------------------------------------------------------------
+
+TILED = """
+TILE = 512
+
+@nki.jit
+def tiled(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    for i in range(a.shape[1] // TILE):
+        t = nl.ndarray((128, TILE), dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=t, src=a[:, i * TILE:(i + 1) * TILE])
+        nisa.dma_copy(dst=out[:, i * TILE:(i + 1) * TILE], src=t)
+    return out
+
+_ = tiled(nki_lab.spec((128, 2048), "float32"))
+"""
+
+
+def test_a_cell_is_compared_with_the_run_before_its_edit(notebook: Notebook) -> None:
+    first = notebook.good(f"%%nki --target trn2 --no-view --compare last\n{TILED}")
+    assert "not compared, this is the first run of tiled in this session" in first.text
+    done = notebook.good(f"%%nki --target trn2 --no-view --compare last\n{TILED.replace('512', '256')}")
+    assert "slower (+" in done.text
+    assert "Edited: line 3 `TILE = 512` → `TILE = 256`." in done.text
+    assert "<table" in done.html
+    again = notebook.good(f"%%nki --target trn2 --no-view --compare last\n{TILED.replace('512', '256')}")
+    assert "No difference: both take" in again.text
+
+
+def test_two_calls_in_a_cell_are_compared(notebook: Notebook) -> None:
+    twice = TILED + '_ = tiled(nki_lab.spec((128, 4096), "float32"))\n'
+    done = notebook.good(f"%%nki --target trn2 --no-view --compare last\n{twice}")
+    assert "slower (+" in done.text
+    assert "Edited" not in done.text
+
+
+def test_a_cell_is_compared_with_a_run_by_name_and_with_a_saved_one(notebook: Notebook, tmp_path: Path) -> None:
+    notebook.good(f"%%nki --target trn2 --no-view --save {tmp_path / 'a.nkirec'}\n{TILED}")
+    saved = notebook.good(f"%%nki --target trn1 --no-view --compare {tmp_path / 'a.nkirec'}\n{TILED}")
+    assert "Targets: trn2 and trn1." in saved.text
+    notebook.good(f"before = nki_lab.open({str(tmp_path / 'a.nkirec')!r})")
+    assert "No difference" in notebook.good(f"%%nki --target trn2 --no-view --compare before\n{TILED}").text
+
+
+@pytest.mark.parametrize(
+    ("option", "body", "says"),
+    [
+        ("--compare last", "x.sum()", "no kernel was called"),
+        ("--compare nothing_here", TILED, "it is no run of the notebook, and NKI018"),
+        ("--targets trn2", "x.sum()", "no kernel was called"),
+        ("--targets ,", TILED, "it names no target"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_below_the_cell(option: str, body: str, says: str, notebook: Notebook) -> None:
+    assert says in notebook.good(f"%%nki --target trn2 --no-view {option}\n{body}").text
+
+
+def test_an_edited_module_is_compared_with_what_it_was(
+    notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "tiled_kernels.py"
+    text = "import nki, nki.isa as nisa, nki.language as nl\n" + TILED[: TILED.index("_ = ")]
+    call = '%%nki --target trn2 --no-view --compare last\n_ = tiled(nki_lab.spec((128, 2048), "float32"))'
+    file.write_text(text, encoding="utf-8")
+    notebook.good("%load_ext autoreload")
+    notebook.good("%autoreload 2")
+    notebook.good("from tiled_kernels import tiled")
+    notebook.good(call)
+    file.write_text(text.replace("512", "256") + "\n", encoding="utf-8")
+    os.utime(file, ns=(0, file.stat().st_mtime_ns + 2_000_000_000))
+    assert "`TILE = 512` → `TILE = 256`" in notebook.good(call).text
+
+
+def test_a_call_is_timed_on_several_targets(notebook: Notebook) -> None:
+    done = notebook.good(f"%%nki --target trn2 --no-view --targets trn1,trn2,trn3,trn9\n{TILED}")
+    table = done.shown[-1]["text/plain"].splitlines()
+    assert table[0] == "tiled on trn1, trn2, trn3, trn9, timed"
+    assert [line.split()[0] for line in table[2:]] == ["trn1", "trn2", "trn3", "trn9"]
+    assert all(" µs" in line for line in table[2:5])
+    assert "NKI004" in table[5]
+
+
+def test_a_target_that_refuses_the_call_has_the_reason_in_its_row(notebook: Notebook) -> None:
+    body = ADD + "\n_ = add[2](x, x)\n"
+    done = notebook.good(f"%%nki --target trn2 --no-view --targets trn1,trn2\n{body}")
+    table = done.shown[-1]["text/plain"].splitlines()
+    assert "NKI016" in table[2]
+    assert " µs" in table[3] or " ns" in table[3]

@@ -1,5 +1,5 @@
-"""The command line: `nki-lab run`, `check`, `signatures`, `migrate`, `compile`, `profile`, `view`, `explain`, `stubs`,
-`lsp`, `demo` and `doctor`.
+"""The command line: `nki-lab run`, `check`, `signatures`, `migrate`, `compile`, `profile`, `view`, `compare`,
+`explain`, `stubs`, `lsp`, `demo` and `doctor`.
 
 Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong, 130 interrupted.
 """
@@ -18,6 +18,7 @@ from typing import Final
 
 from nki_lab.cli import check as checks
 from nki_lab.cli import colour, kernels, stubs
+from nki_lab.cli import compare as comparisons
 from nki_lab.cli import migrate as migrations
 from nki_lab.cli import signatures as recorded
 from nki_lab.cli.kernels import Settings
@@ -170,6 +171,12 @@ def parser() -> argparse.ArgumentParser:
             },
             **kernels.EXPORTS,
         },
+    )
+    command(
+        "compare",
+        comparisons.compare,
+        "say what changes from one saved run to another one; exit status 1 where --fail-on says so",
+        comparisons.OPTIONS,
     )
     command(
         "explain",

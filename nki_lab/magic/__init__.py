@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import linecache
 import types
 from argparse import Namespace
 from collections.abc import Callable
@@ -28,7 +29,8 @@ from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.source_location import is_ours
 from nki_lab.magic import cell as cells
 from nki_lab.magic import display, notebook_context
-from nki_lab.magic.checked import checked
+from nki_lab.magic.checked import checked, unquoted
+from nki_lab.magic.compared import EarlierRuns, compared, on_targets
 from nki_lab.magic.runs import Runs, line
 from nki_lab.result.inputs import maker
 from nki_lab.source.callables import traceback_steps
@@ -57,6 +59,10 @@ def _arguments(line: str) -> Namespace:
 class NkiMagics(Magics):
     """The cell magic `%%nki`."""
 
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell)
+        self._earlier = EarlierRuns()
+
     @output_can_be_silenced
     @magic_arguments()
     @argument("--target", help="trn1, trn2 or trn3; without it the environment, the configuration, or trn3 decides")
@@ -75,6 +81,17 @@ class NkiMagics(Magics):
         "--check-against",
         metavar="EXPRESSION",
         help="compare the results of the last run with an array, a list of them, or a function of its arguments",
+    )
+    @argument(
+        "--compare",
+        metavar="RUN",
+        help="compare the last run with an earlier one: last for that of the same kernel before it, a variable with a "
+        "run, or the folder of a saved run",
+    )
+    @argument(
+        "--targets",
+        metavar="NAMES",
+        help="time the last run's call on several targets, trn1,trn2,trn3, and show a table",
     )
     @cell_magic
     def nki(self, line: str, cell: str) -> object:
@@ -95,8 +112,9 @@ class NkiMagics(Magics):
 
     def _cell(self, arguments: Namespace, line: str, body: str) -> object:
         __tracebackhide__ = True
+        linecache.checkcache()  # modules may have been edited and loaded again since the last cell
         with chosen(target=arguments.target, strict=arguments.strict) as arch:
-            runs = Runs(maker(arguments.inputs) if arguments.inputs else None)
+            runs = Runs(maker(arguments.inputs) if arguments.inputs else None, self._earlier.add)
             try:
                 cell = cells.read(self.shell, line, body)
             except SyntaxError as error:
@@ -126,6 +144,13 @@ class NkiMagics(Magics):
                 runs.last.save(arguments.save)
             if arguments.check_against:
                 display.publish(checked(runs.last, arguments.check_against, self.shell.user_ns))
+            if arguments.compare:
+                asked = unquoted(arguments.compare)
+                display.publish(compared(runs.last, asked, self._earlier, self.shell.user_ns))
+            if arguments.targets:
+                display.publish(on_targets(runs.last, unquoted(arguments.targets)))
+            self._earlier.add(runs.last)
+            self._earlier.settle()
             return None if arguments.no_view and runs.is_last(value) else value
 
     def _refuse(self, found: list[Diagnostic], cell: cells.Cell, seconds: float, *, strict: bool) -> None:

@@ -1,4 +1,7 @@
-"""The runs of one cell as they come: the last one is kept whole, each other one as a line."""
+"""The runs of one cell as they come: the last one is kept whole, each other one as a line.
+
+`keep` takes each other one, for comparisons.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,13 @@ class Runs:
 
     timed = interactive = True
 
-    def __init__(self, inputs: Callable[[TensorSpec], object] | None = None) -> None:
+    def __init__(
+        self,
+        inputs: Callable[[TensorSpec], object] | None = None,
+        keep: Callable[[Run], None] | None = None,
+    ) -> None:
         self.inputs = inputs
+        self._keep = keep
         self.last: Run | None = None
         self.names: set[str] = set()
         self.lines: list[str] = []
@@ -44,6 +52,8 @@ class Runs:
         with self._lock:
             if self.last is not None:
                 self._add_line(self.last)
+                if self._keep is not None:
+                    self._keep(self.last)
             self.last = run
             self.names.add(run.name)
             if len(self.findings) < _FINDINGS:

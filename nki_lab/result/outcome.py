@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from nki_lab import session
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, render
+from nki_lab.dialects.environment import resolve_target
 from nki_lab.export import formatting
 from nki_lab.export.findings import counts
 from nki_lab.kernel_runtime.ir import Program
@@ -60,6 +61,7 @@ class Run(Recorded):
         self._fault = execution.fault
         self._fault_after = execution.fault_after
         self._values = execution.values
+        self._on_target = execution.on_target
         self._references: Mapping[int, Array] = {}
         self._pins: dict[tuple[int, int], bytes] = {}
 
@@ -111,6 +113,20 @@ class Run(Recorded):
     def ok(self) -> bool:
         """Whether the kernel ran and nothing of severity error was found."""
         return self.error is None and not any(item.severity == "error" for item in self.diagnostics)
+
+    def on(self, target: str) -> Run:
+        """Return a profile of the same call on another target: its times, without values.
+
+        NKI023 of a run that ended with a fault; whatever the target refuses is raised, as by `nki_lab.profile`.
+        """
+        if self._on_target is None:
+            raise coded_error(
+                "NKI023",
+                f"the run of {self.name} did not come to its end",
+                limit="a call that ends well is timed on another target",
+                help="run it again without the fault",
+            )
+        return Run(self._on_target(resolve_target(target)), self.name, self._arguments)
 
     def tile(self, name: object, *, step: int | None = None) -> Array:
         """Return the values of a tensor: an array of its shape and dtype, at the end of the run or at a `step`.

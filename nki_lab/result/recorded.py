@@ -18,6 +18,7 @@ from nki_lab.session.tiles import no_growth, tiles_of
 from nki_lab.timeline.summary import Summary
 
 if TYPE_CHECKING:
+    from nki_lab.result.comparison import RunComparison
     from nki_lab.widgets.visualizer import Visualizer
 
 Writer = Callable[[Recording, str | os.PathLike[str]], None]
@@ -110,6 +111,23 @@ class Recorded:
     def _written(self, path: str | os.PathLike[str], write: Writer) -> Path:
         write(self.recording, path)
         return Path(path)
+
+    def compare(self, other: Recorded) -> RunComparison:
+        """Compare this run with a later one: what changes from this run to `other`.
+
+        `other` may be of an edited kernel, of another target or other sizes, a saved run, or a profile of a device.
+        Runs of different kernels are compared by time only.
+        """
+        from nki_lab.result.comparison import RunComparison
+
+        if not isinstance(other, Recorded):
+            raise coded_error(
+                "NKI012",
+                f"a run is compared with a run, not with {type(other).__name__}",
+                operand="other",
+                help="nki_lab.open(path) gives the run of a folder",
+            )
+        return RunComparison(self.recording, other.recording)
 
     def view(self, *, step: int | None = None) -> Visualizer:
         """The visualizer as a widget of this notebook, at a step where one is given.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from nki_lab.diagnostic import Diagnostic, NkiError
+from dataclasses import replace
+from functools import partial
+
+from nki_lab.diagnostic import Diagnostic, NkiError, error_of
+from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.issue.launching import too_many
 from nki_lab.kernel_runtime.path import TripCounts
 from nki_lab.session.arguments import Arguments, Keywords
 from nki_lab.session.call import Call
@@ -35,7 +40,7 @@ def execute(
         return call.result(call.interrupted())
     finally:
         call.close()
-    return call.result()
+    return replace(call.result(), on_target=partial(_profile_on, launch, args, kwargs, None))
 
 
 def specialise(
@@ -57,7 +62,18 @@ def profile(
 
     There are no times either where the iterations of a device loop depend on data and `trip_counts` lacks them.
     """
-    return _specialised(launch, specs, kwargs or {}, trip_counts, timed=True).result()
+    done = _specialised(launch, specs, kwargs or {}, trip_counts, timed=True).result()
+    return replace(done, on_target=partial(_profile_on, launch, specs, kwargs or {}, trip_counts))
+
+
+def _profile_on(
+    launch: Launch, args: Arguments, kwargs: Keywords, trip_counts: TripCounts | None, arch: Arch
+) -> Execution:
+    """Time a call, of which only shapes count, on another target; NKI016 for a grid that it does not have."""
+    found = too_many(launch.name, launch.grid, arch)
+    if found is not None:
+        raise error_of(found)
+    return profile(replace(launch, target=arch), args, kwargs, trip_counts)
 
 
 @gc_relaxed()

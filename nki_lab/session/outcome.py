@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from nki_lab.diagnostic import Diagnostic, NkiError
+from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.session.launch import Launch
@@ -50,6 +52,7 @@ class Execution:
     `fault_after` is true; -1 says that nothing was issued. `interrupted` says that the user stopped it. `cached` says
     that the program is that of an earlier call. `timeline` is there where the caller asked for it; that of a failed
     kernel shows the instructions issued until then. `values` gives the content of memory at each step of the timeline.
+    `on_target` times the same call on another target; None of a call that did not end well.
     """
 
     program: Program
@@ -63,6 +66,7 @@ class Execution:
     fault: int = -1
     fault_after: bool = False
     values: ValueSource = NOTHING
+    on_target: Callable[[Arch], Execution] | None = None
 
     @property
     def interrupted(self) -> bool:

@@ -33,7 +33,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     ((f"{KR}.allocate", f"{KR}.coverage"),),
     ((f"{KR}.schedule",),),
     ((f"{KR}.numerics", f"{KR}.timing", f"{KR}.race"), (f"{KR}.backend",)),
-    (("rules", "call_records"), ("timeline",)),
+    (("rules", "call_records", "comparison"), ("timeline",)),
     (("session", "query", "wire"), ("migrate",)),
     (("widgets", "export", "lsp"), ("jupyter", "plots")),
     (

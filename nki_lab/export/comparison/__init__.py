@@ -1,0 +1,1 @@
+"""Comparisons of two runs for readers: a sentence, a page of text, HTML, and plain data."""
