@@ -33,7 +33,7 @@ TOO_MANY, ENDED, SLOW, MISSING = 4000, 4001, 4002, 4003
 _running: set[LanguageServer] = set()
 
 
-class LanguageServer(WebSocketMixin, WebSocketHandler, JupyterHandler):  # type: ignore[misc]
+class LanguageServer(WebSocketMixin, WebSocketHandler, JupyterHandler):
     """One page's language server, for as long as its connection lasts: a text is one JSON-RPC message."""
 
     auth_resource = RESOURCE
@@ -47,7 +47,7 @@ class LanguageServer(WebSocketMixin, WebSocketHandler, JupyterHandler):  # type:
         """Return the size of the largest message that is taken."""
         return MOST_BYTES
 
-    @ws_authenticated  # type: ignore[untyped-decorator]
+    @ws_authenticated
     async def get(self, *args: Any, **kwargs: Any) -> None:
         """Open the connection for users who may execute."""
         if not await ensure_async(self.authorizer.is_authorized(self, self.current_user, "execute", RESOURCE)):
@@ -71,7 +71,7 @@ class LanguageServer(WebSocketMixin, WebSocketHandler, JupyterHandler):  # type:
         loop = IOLoop.current()
         self.process = ServerProcess(
             COMMAND,
-            lambda text: loop.add_callback(self._told, text),
+            lambda text: loop.add_callback(self._forward, text),
             lambda status: loop.add_callback(self._ended, status),
         )
 
@@ -90,7 +90,7 @@ class LanguageServer(WebSocketMixin, WebSocketHandler, JupyterHandler):  # type:
             self.process.close()
             self.process = None
 
-    async def _told(self, text: str) -> None:
+    async def _forward(self, text: str) -> None:
         try:
             await self.write_message(text)
         except WebSocketClosedError:
@@ -102,13 +102,13 @@ class LanguageServer(WebSocketMixin, WebSocketHandler, JupyterHandler):  # type:
             self.close(ENDED, f"the language server ended with status {status}")
 
 
-class Status(APIHandler):  # type: ignore[misc]
-    """What a page has to know before it connects."""
+class Status(APIHandler):
+    """The folder, the missing package and the examples, for a page before it connects."""
 
     auth_resource = RESOURCE
 
     @web.authenticated
-    @authorized("read")  # type: ignore[untyped-decorator]
+    @authorized("read")
     def get(self) -> None:
         """Give the folder of the notebooks, the package that is missing, and the examples."""
         root = getattr(self.contents_manager, "root_dir", "")
@@ -121,13 +121,13 @@ class Status(APIHandler):  # type: ignore[misc]
         )
 
 
-class Example(APIHandler):  # type: ignore[misc]
+class Example(APIHandler):
     """An example notebook."""
 
     auth_resource = "contents"
 
     @web.authenticated
-    @authorized("read")  # type: ignore[untyped-decorator]
+    @authorized("read")
     def get(self, name: str) -> None:
         """Give the notebook of a name."""
         found = examples.content(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,10 +22,12 @@ def modules_of(package: Path) -> dict[str, Path]:
 
 
 def entry_points(root: Path) -> set[str]:
-    """What users start: the package itself, console scripts, entry points for other tools, and `python -m`."""
+    """What users start: the package, console scripts, entry points, `python -m`, the extension of Jupyter Server."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     tables = [project["scripts"], *project["entry-points"].values()]
     named = {value.partition(":")[0] for table in tables for value in table.values()}
+    enabled = json.loads((root / "nki_lab" / "jupyter" / "nki_lab.json").read_text(encoding="utf-8"))
+    named |= enabled["ServerApp"]["jpserver_extensions"].keys()
     return {"nki_lab", *named, *(name for name in modules_of(root / "nki_lab") if name.endswith(".__main__"))}
 
 
