@@ -58,8 +58,10 @@ def _text(output: Any) -> str:
     return "\n".join(output.traceback) if output.output_type == "error" else str(output.data["text/plain"])
 
 
-def test_there_are_five() -> None:
-    assert [path.name[:2] for path in EXAMPLES] == ["01", "02", "03", "04", "05"]
+def test_the_numbers_of_examples_are_in_order() -> None:
+    numbers = [path.name[:2] for path in EXAMPLES]
+    assert numbers[:5] == ["01", "02", "03", "04", "05"]
+    assert len(set(numbers)) == len(numbers)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -127,6 +129,18 @@ def test_attention_is_faster_where_stages_of_three_tiles_stand_side_by_side(exec
     in_order, staggered = (line.split() for line in texts(executed("05"))[-1].splitlines())
     assert in_order[3] == staggered[3]  # instructions
     assert float(in_order[1]) > 1.8 * float(staggered[1])
+
+
+def test_each_edit_is_compared_with_the_run_before_it(executed: Any) -> None:
+    _, small, large, one, targets, found = texts(executed("07"))
+    assert "scaled  trn2 · " in small
+    assert " faster (−" in large
+    assert "Edited: line 2 `TILE = 256` → `TILE = 1024`." in large
+    assert " slower (+" in one
+    assert "moved" in one
+    assert [line.split()[0] for line in targets.splitlines() if line.startswith("trn")] == ["trn1", "trn2", "trn3"]
+    assert found.count(" faster (−") == 2  # printed, and the value of the cell
+    assert "utilisation_change" in found
 
 
 def test_the_three_faults_are_found_at_once_and_a_fourth_while_running(executed: Any) -> None:
