@@ -58,8 +58,8 @@ def _text(output: Any) -> str:
     return "\n".join(output.traceback) if output.output_type == "error" else str(output.data.get("text/plain", ""))
 
 
-def test_there_are_six() -> None:
-    assert [path.name[:2] for path in EXAMPLES] == ["01", "02", "03", "04", "05", "06"]
+def test_the_numbers_of_examples_are_in_order() -> None:
+    assert [path.name[:2] for path in EXAMPLES] == [f"{number:02d}" for number in range(1, len(EXAMPLES) + 1)]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -127,6 +127,18 @@ def test_attention_is_faster_where_stages_of_three_tiles_stand_side_by_side(exec
     in_order, staggered = (line.split() for line in texts(executed("05"))[-1].splitlines())
     assert in_order[3] == staggered[3]  # instructions
     assert float(in_order[1]) > 1.8 * float(staggered[1])
+
+
+def test_each_edit_is_compared_with_the_run_before_it(executed: Any) -> None:
+    _, small, large, one, targets, found = texts(executed("07"))
+    assert "scaled  trn2 · " in small
+    assert " faster (−" in large
+    assert "Edited: line 2 `TILE = 256` → `TILE = 1024`." in large
+    assert " slower (+" in one
+    assert "moved" in one
+    assert [line.split()[0] for line in targets.splitlines() if line.startswith("trn")] == ["trn1", "trn2", "trn3"]
+    assert found.count(" faster (−") == 2  # printed, and the value of the cell
+    assert "utilisation_change" in found
 
 
 def test_the_three_faults_are_found_at_once_and_a_fourth_while_running(executed: Any) -> None:

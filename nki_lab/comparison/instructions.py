@@ -96,12 +96,16 @@ def _matched(one: Array, other: Array) -> tuple[Array, Array]:
     orders, keys, firsts, counts = [], [], [], []
     for values in (one, other):
         order = np.argsort(values, kind="stable")
-        known, first, count = np.unique(values[order], return_index=True, return_counts=True)
+        ordered = values[order]
+        first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))[: len(ordered)]
         orders.append(order)
-        keys.append(known)
+        keys.append(ordered[first])
         firsts.append(first)
-        counts.append(count)
-    _, mine, others = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+        counts.append(np.diff(np.append(first, len(ordered))))
+    places = np.searchsorted(keys[1], keys[0])
+    mine = np.flatnonzero(places < len(keys[1]))
+    mine = mine[keys[1][places[mine]] == keys[0][mine]]
+    others = places[mine]
     count = np.minimum(counts[0][mine], counts[1][others])
     step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
     return (
