@@ -58,8 +58,8 @@ def _text(output: Any) -> str:
     return "\n".join(output.traceback) if output.output_type == "error" else str(output.data["text/plain"])
 
 
-def test_there_are_five() -> None:
-    assert [path.name[:2] for path in EXAMPLES] == ["01", "02", "03", "04", "05"]
+def test_all_are_there() -> None:
+    assert [path.name[:2] for path in EXAMPLES] == ["01", "02", "03", "04", "05", "08"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -127,6 +127,14 @@ def test_attention_is_faster_where_stages_of_three_tiles_stand_side_by_side(exec
     in_order, staggered = (line.split() for line in texts(executed("05"))[-1].splitlines())
     assert in_order[3] == staggered[3]  # instructions
     assert float(in_order[1]) > 1.8 * float(staggered[1])
+
+
+def test_a_sweep_finds_the_widest_tile_that_fits(executed: Any) -> None:
+    *_, table, best = texts(executed("08"))
+    assert "6 of 6 points: 4 ok, 2 failed" in table
+    assert "NKI313" in table
+    assert best.startswith("TILE = 512\nrun = nki_lab.profile(scaled, ")
+    assert [line.split()[0] for line in best.splitlines()[2:]] == ["512", "128"]
 
 
 def test_the_three_faults_are_found_at_once_and_a_fourth_while_running(executed: Any) -> None:
