@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nki_lab.kernel_runtime.options import Options
     from nki_lab.result import Run, check, compile, profile, run, run_ranks, spec  # noqa: A004 - the contract's names
     from nki_lab.result import open as open  # noqa: A004 - the same, and no part of __all__
+    from nki_lab.sweeps import sweep
 
 __version__ = "0.2.0"
 
@@ -39,6 +40,7 @@ __all__ = [
     "run",
     "run_ranks",
     "spec",
+    "sweep",
     "testing",
 ]
 
@@ -58,6 +60,7 @@ _PLACES = {
     "run": "nki_lab.result",
     "run_ranks": "nki_lab.result",
     "spec": "nki_lab.result",
+    "sweep": "nki_lab.sweeps",
 }
 
 

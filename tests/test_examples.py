@@ -141,6 +141,14 @@ def test_each_edit_is_compared_with_the_run_before_it(executed: Any) -> None:
     assert "utilisation_change" in found
 
 
+def test_a_sweep_finds_the_widest_tile_that_fits(executed: Any) -> None:
+    *_, table, best = texts(executed("08"))
+    assert "6 of 6 points: 4 ok, 2 failed" in table
+    assert "NKI313" in table
+    assert best.startswith("TILE = 512\nrun = nki_lab.profile(scaled, ")
+    assert [line.split()[0] for line in best.splitlines()[2:]] == ["512", "128"]
+
+
 def test_the_three_faults_are_found_at_once_and_a_fourth_while_running(executed: Any) -> None:
     _, faults, mended, running, page = texts(executed("04"))
     assert faults.startswith("Not run: 3 errors")

@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("frameworks",),
         ("testing", "dialects"),
         ("result",),
-        ("demo", "crosschecks", "stubs"),
+        ("demo", "crosschecks", "stubs", "sweeps"),
         ("cli", "magic", "pytest_plugin", "import_hint"),
         ("__init__", "__main__"),
     ),
