@@ -73,6 +73,7 @@ $(NODE): labextension/package.json labextension/package-lock.json labextension/.
 
 lint-typescript: $(NODE) $(READY)
 	@$(PY) scripts/views_schema.py --out build/schema
+	@$(PY) scripts/lsp_settings.py --out build/schema
 	@diff --recursive build/schema/$(GENERATED) $(GENERATED) || { echo "make assets writes these files" >&2; exit 1; }
 	@cd labextension && npm run --silent types
 	@cd labextension && npm run --silent lint || { echo "make format puts the form of these files right" >&2; exit 1; }
@@ -82,6 +83,7 @@ lint-typescript: $(NODE) $(READY)
 
 assets: $(NODE) $(READY) ## build the views that pages and notebooks load, after a change in labextension/ or of what it shows
 	@$(PY) scripts/views_schema.py
+	@$(PY) scripts/lsp_settings.py
 	@cd labextension && npm run --silent build
 	@$(PYTHON) scripts/assets.py
 
