@@ -160,6 +160,16 @@ def test_the_cell_of_a_file_runs(lens: Client, tmp_path: Path) -> None:
     assert execute(lens, "nki-lab.cell", path.as_uri(), "k", {"show": False})["uri"] is None
 
 
+def test_the_script_of_a_file_writes_the_page_that_is_asked_for(lens: Client, tmp_path: Path) -> None:
+    configure(lens)
+    path, page = tmp_path / "kernels.py", tmp_path / "run.html"
+    path.write_text(KERNEL)
+    lens.open(path.as_uri(), KERNEL)
+    found = execute(lens, "nki-lab.cell", path.as_uri(), "k", {"show": False, "page": str(page)})
+    subprocess.run([sys.executable, "-c", found["cell"]], check=True, timeout=120, env={"PYTHONPATH": str(ROOT)})
+    assert "Content-Security-Policy" in page.read_text()
+
+
 def test_the_cell_of_a_file_with_an_odd_name_runs(lens: Client, tmp_path: Path) -> None:
     configure(lens)
     path = tmp_path / "é '; raise SystemExit(3) #.py"
