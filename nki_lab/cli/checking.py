@@ -30,7 +30,8 @@ from nki_lab.query import Document, EvaluationRequest, Examination
 from nki_lab.query.call_sites import CallSite, call_sites
 from nki_lab.query.checking import unreadable
 from nki_lab.query.configuration import Selection
-from nki_lab.query.fixes.source_fixes import FIXABLE, Fixed, fixed, new_error
+from nki_lab.query.fixes.mending import Mending
+from nki_lab.query.fixes.source_fixes import readable
 from nki_lab.query.reach import Operation
 from nki_lab.source import known_facts
 from nki_lab.source_files import read_source
@@ -67,10 +68,6 @@ def replace_file(path: Path, before: bytes, after: bytes) -> None:
             draft.unlink(missing_ok=True)
 
 
-MOST_FIXES: Final = 10
-"""Most rounds in which a file is fixed and checked again: an edit may uncover what the next one fixes."""
-MOST_EXAMINED: Final = 40
-"""Most examinations of one file while it is fixed: fixes that fail together are tried in parts."""
 FILES_A_PROCESS: Final = 8
 """A process takes as long to start as a few files take to be checked."""
 
@@ -141,10 +138,18 @@ def _checked(job: Job) -> FileReport:
         )
     seen, count, after = _examined(job, source), 0, source
     left: tuple[tuple[Diagnostic, Diagnostic], ...] = ()
-    if job.fixes:
-        mending = _Mending(job, source, seen)
+    read = readable(source) if job.fixes else None
+    if read is not None:
+        text, encoding = read
+        mending = Mending(
+            (text,),
+            seen,
+            lambda texts: _examined(job, texts[0].encode(encoding)),
+            lambda later: job.selection.of(later.examination.findings),
+        )
         mending.run()
-        after, count, seen, left = mending.source, mending.count, mending.seen, tuple(mending.left.values())
+        after, count = mending.texts[0].encode(encoding), mending.count
+        seen, left = mending.seen, tuple(mending.left.values())
         if count and job.writes:
             replace_file(Path(job.file), source, after)
     return replace(_report(job, seen), fixed=count, left=left, diff=_diff(job.file, source, after) if count else "")
@@ -190,63 +195,6 @@ def examined_file(job: Job) -> tuple[Examination, frozenset[str]] | None:
     examination = _examined(job, source).examination
     tree = known_facts(source, job.file, ()).tree
     return examination, frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
-
-
-class _Mending:
-    """The rounds in which the findings of one file are fixed, as far as that brings no error along.
-
-    `left` has the findings whose fixes would, by code, message and line, each with the error.
-    """
-
-    def __init__(self, job: Job, source: bytes, seen: _Seen) -> None:
-        self._job = job
-        self.source, self.seen, self.count = source, seen, 0
-        self.left: dict[tuple[str, str, int], tuple[Diagnostic, Diagnostic]] = {}
-        self._examinations = MOST_EXAMINED
-
-    def run(self) -> None:
-        """Fix what can be fixed; an edit may uncover what the next round fixes."""
-        for _ in range(MOST_FIXES):
-            found = self._job.selection.of(self.seen.examination.findings)
-            wanted = [item for item in found if item.code in FIXABLE and _name(item) not in self.left]
-            if not self._mend(found, wanted):
-                break
-        remaining = set(map(_name, self._job.selection.of(self.seen.examination.findings)))
-        self.left = {name: item for name, item in self.left.items() if name in remaining}
-
-    def _mend(self, found: Sequence[Diagnostic], wanted: Sequence[Diagnostic]) -> bool:
-        """Apply the fixes that bring no error along; return whether there are any.
-
-        Of `wanted` that fail together the halves are tried.
-        """
-        sure: list[Diagnostic] = []
-        kept: tuple[Fixed, _Seen] | None = None
-        source, stack = self.source, [list(wanted)]
-        while stack and self._examinations:
-            group = stack.pop()
-            after = fixed(source, [*sure, *group])
-            if after is None or (kept is not None and after.source == kept[0].source):
-                continue
-            self._examinations -= 1
-            later = _examined(self._job, after.source)
-            worse = new_error(found, self._job.selection.of(later.examination.findings))
-            if worse is None:
-                sure += group
-                kept = after, later
-            elif len(group) == 1:
-                self.left[_name(group[0])] = group[0], worse
-            else:
-                half = len(group) // 2
-                stack += [group[half:], group[:half]]
-        if kept is None:
-            return False
-        self.source, self.seen = kept[0].source, kept[1]
-        self.count += kept[0].count
-        return True
-
-
-def _name(item: Diagnostic) -> tuple[str, str, int]:
-    return item.code, item.message, item.line
 
 
 def _diff(file: str, before: bytes, after: bytes) -> str:

@@ -13,6 +13,8 @@ from nki_lab.lsp.messages import Answer, Buffers, Job, Reset
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts, path_of
 from nki_lab.query import Examination
+from nki_lab.query.still_true import StillTrue, still_true
+from nki_lab.source import SyntaxFacts
 from nki_lab.source.moved_lines import moved_finding
 from nki_lab.source.reparsing import common_ends
 
@@ -68,7 +70,9 @@ class Unit:
     known: Examination = field(default_factory=Examination)  # of `known_module`
     known_module: Module | None = None
     known_syntax: frozenset[Diagnostic] = frozenset()
+    standing: tuple[Module, Module, StillTrue] | None = None  # what holds of the first module's `known` in the second
     reads: frozenset[str] = frozenset()  # paths that its evaluation looked at
+    mapped: tuple[Module, Module, Examination] | None = None  # the first module's `known` at the lines of the second
     is_unasked: bool = False  # it is examined again though its own text is the same
     waiting: asyncio.TimerHandle | None = None
     published: set[str] = field(default_factory=set)  # URIs whose findings the editor has
@@ -242,8 +246,36 @@ def findings_of(unit: Unit, module: Module) -> list[Diagnostic]:
 
 def known_of(unit: Unit, module: Module) -> Examination:
     """Return the known variables and calls of a module, as far as its lines have been examined."""
-    if unit.known_module is None:
+    known_module, known, before = unit.known_module, unit.known, unit.mapped
+    if known_module is None:
         return Examination()
-    if unit.known_module is module:
-        return unit.known
-    return LineMap(unit.known_module.lines, module.lines).examination(unit.known)
+    if known_module is module:
+        return known
+    if before is not None and before[0] is known_module and before[1] is module:
+        return before[2]
+    found = LineMap(known_module.lines, module.lines).examination(known)
+    unit.mapped = known_module, module, found
+    return found
+
+
+def standing_of(unit: Unit, module: Module) -> Callable[[SyntaxFacts], StillTrue]:
+    """Return what gives the known variables and calls of a module that no later change can have made others.
+
+    It takes the facts of the module, beside the event loop. Nothing is left when something that the module imports has
+    changed, or the settings.
+    """
+    known_module, known, is_unasked = unit.known_module, unit.known, unit.is_unasked
+
+    def standing(facts: SyntaxFacts) -> StillTrue:
+        if known_module is module:
+            return StillTrue(known)
+        if known_module is None or is_unasked:
+            return StillTrue()
+        before = unit.standing
+        if before is not None and before[0] is known_module and before[1].sources == module.sources:
+            return before[2]
+        found = still_true(known, known_module.lines, facts)
+        unit.standing = known_module, module, found
+        return found
+
+    return standing

@@ -56,15 +56,17 @@ class Examiner:
         self._watch(job)
         self._send(job)
 
-    async def ask(self, job: Job, kernel: str = "") -> Reply:
-        """Return the cost of a kernel, or the findings on the job's target; the job's version has been examined."""
+    async def ask(self, job: Job, kernel: str = "", *, mends: bool = False) -> Reply:
+        """Return the cost of a kernel, the texts after `--fix` or the findings on the job's target; the job's version
+        has been examined.
+        """
         if self._process is None or self._closed:
             return Reply(0)
         self._number += 1
         number = self._number
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._asked[number] = answer
-        self._send(Question(number, job, kernel))
+        self._send(Question(number, job, kernel, mends))
         try:
             return await answer
         finally:

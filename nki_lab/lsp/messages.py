@@ -67,11 +67,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about a version of a document: the cost of a `kernel`, or the findings on its job's target."""
+    """A question about a version of a document: the cost of a `kernel`, the texts after `--fix` where it `mends`, or
+    the findings on its job's target.
+    """
 
     number: int
     job: Job
     kernel: str = ""
+    mends: bool = False
 
     @property
     def key(self) -> str:
@@ -86,6 +89,7 @@ class Reply:
     number: int
     estimate: Estimate | None = None
     findings: tuple[Diagnostic, ...] | None = None
+    texts: tuple[str, ...] | None = None
 
 
 Message = Job | Close | Buffers | Reset | Question | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from lsprotocol import types as lsp
@@ -21,34 +20,26 @@ KIND: Final = "source.migrate.nki"
 _BETA1: Final = re.compile(r"^\s*(?:import|from)\s+neuronxcc\b", re.MULTILINE)
 
 
-def wants(only: Sequence[lsp.CodeActionKind | str] | None, kind: str) -> bool:
-    """Return whether actions of a kind are asked for: all are, or the kind, or one that it is a part of."""
-    names = None if only is None else [str(getattr(item, "value", item)) for item in only]
-    return names is None or any(not name or kind == name or kind.startswith(f"{name}.") for name in names)
-
-
-def offered(module: Module | None, uri: str, only: Sequence[lsp.CodeActionKind | str] | None) -> list[lsp.CodeAction]:
+def offered(module: Module, uri: str) -> list[lsp.CodeAction]:
     """Return the action for a file of Beta 1, without its edits; notebooks have none."""
-    if module is None or module.is_notebook or not wants(only, KIND) or not _BETA1.search(module.text):
+    if module.is_notebook or not _BETA1.search(module.text):
         return []
-    return [lsp.CodeAction(TITLE, KIND, data={"uri": uri})]
+    return [lsp.CodeAction(TITLE, KIND, data={"uri": uri, "kind": KIND})]
 
 
-async def resolved(server: Server, action: lsp.CodeAction) -> lsp.CodeAction:
-    """Return the action with its edits."""
-    uri = str(action.data.get("uri", "")) if isinstance(action.data, dict) else str(getattr(action.data, "uri", ""))
+async def edits(server: Server, uri: str) -> lsp.WorkspaceEdit | None:
+    """Return the edits; None where the file is not open any more."""
     module = server.checker.module(uri)
-    if action.title != TITLE or module is None:
-        return action
+    if module is None:
+        return None
     request = EvaluationRequest(arch=server.settings.arch(module.file))
     done = await asyncio.to_thread(migrated, module.text, module.file, request)
-    edits = []
+    changes = []
     for span, text in line_edits(done.before, done.text, module.file):
         place = _place(module, span, server.encoding)
         if place is not None:
-            edits.append(lsp.TextEdit(place.range, text))
-    action.edit = lsp.WorkspaceEdit(changes={uri: edits})
-    return action
+            changes.append(lsp.TextEdit(place.range, text))
+    return lsp.WorkspaceEdit(changes={uri: changes})
 
 
 def _place(module: Module, span: Span, encoding: str) -> lsp.Location | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -127,6 +128,17 @@ def _folders(server: Server) -> list[str]:
     return [path for path in map(path_of, dict.fromkeys(uris)) if path]
 
 
+async def searched(workspace: Workspace, search: Callable[[], T]) -> T:
+    """Return the result of a search through the files of a workspace; it ends soon after the request is cancelled."""
+    ended = threading.Event()
+    workspace.stop = ended.is_set
+    try:
+        return await asyncio.to_thread(search)
+    except asyncio.CancelledError:
+        ended.set()
+        raise
+
+
 async def asked(server: Server, uri: str, answer: Callable[[Asked], T], *, wide: bool = False) -> T | None:
     """Return the answer about a text, worked out beside the event loop; None for texts that do not use NKI.
 
@@ -144,5 +156,5 @@ async def asked(server: Server, uri: str, answer: Callable[[Asked], T], *, wide:
         return answer(Asked(server, uri, module, reading, modules, Resolver(workspace)))
 
     if wide:
-        return await asyncio.to_thread(lambda: reply(workspace.reading(module.file)))
+        return await searched(workspace, lambda: reply(workspace.reading(module.file)))
     return await server.trees.analysed(module, lambda facts: reply(server.readings.of(module.uri, facts)))

@@ -50,7 +50,10 @@ class Dialogue(LanguageServerProtocol):
         return (yield from super().lsp_initialize(params))
 
     def structure_message(self, data: dict[str, Any]) -> Any:
-        """Return a message as objects; a request that cannot be understood is answered with an error."""
+        """Return a message as objects.
+
+        A request that cannot be understood is answered with an error; an answer that cannot be ends what waits for it.
+        """
         try:
             return super().structure_message(data)
         except JsonRpcException as error:
@@ -58,6 +61,9 @@ class Dialogue(LanguageServerProtocol):
                 return super().structure_message(data | {"params": {"capabilities": {}, "processId": None}})
             if isinstance(data.get("id"), int | str) and "method" in data:
                 self._send_response(data["id"], error=error.to_response_error())
+            asked = self._request_futures.pop(data["id"], None) if _is_answer(data) else None
+            if asked is not None:
+                asked.set_exception(error)
             raise
 
     def _send_response(self, msg_id: int | str, result: Any = None, error: lsp.ResponseError | None = None) -> None:
@@ -112,3 +118,7 @@ class Dialogue(LanguageServerProtocol):
         """End with status 0 after `shutdown`, with 1 otherwise."""
         self.host.leave(0 if self._shutdown else 1)
         yield from ()
+
+
+def _is_answer(data: dict[str, Any]) -> bool:
+    return "method" not in data and isinstance(data.get("id"), int | str)

@@ -46,10 +46,13 @@ class Refresher:
         for kind in (DIAGNOSTICS, SEMANTIC_TOKENS, CODE_LENS, INLAY_HINT):
             self.now(kind)
 
+    def can(self, kind: str) -> bool:
+        """Return whether the editor can be asked to ask again."""
+        return bool(getattr(getattr(self._server.client_capabilities.workspace, kind, None), "refresh_support", False))
+
     def now(self, kind: str) -> None:
         """Ask the editor to ask again, where it can be asked."""
-        workspace = self._server.client_capabilities.workspace
-        if getattr(getattr(workspace, kind, None), "refresh_support", False):
+        if self.can(kind):
             calls: dict[str, Callable[[None], object]] = {
                 DIAGNOSTICS: self._server.workspace_diagnostic_refresh,
                 SEMANTIC_TOKENS: self._server.workspace_semantic_tokens_refresh,

@@ -12,6 +12,7 @@ from pygls.lsp.server import LanguageServer
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.lsp.checker import QUIET_SECONDS, Checker, Unit, findings_of
+from nki_lab.lsp.collecting import Collector
 from nki_lab.lsp.convert import at_import, diagnostic_of
 from nki_lab.lsp.estimates import Estimates
 from nki_lab.lsp.examiner import Examiner
@@ -68,6 +69,7 @@ class Server(LanguageServer):
         self.trees = Trees()
         self.painted = Painted()
         self.refresher = Refresher(self)
+        self.collector = Collector()
         self.checker = Checker(self.texts, self.settings, examiner, self._report)
         self.estimates = Estimates(self.checker)
         self._tasks: set[asyncio.Future[object]] = set()
@@ -92,6 +94,7 @@ class Server(LanguageServer):
     def _offer(self, method: str, answer: Callable[..., Awaitable[object]], offer: object) -> None:
         # Any: pygls passes the server to a handler whose first parameter has a type of the server.
         async def handler(params: Any) -> object:
+            self.collector.note()
             return await answer(self, params)
 
         self.feature(method, offer)(handler)
@@ -156,6 +159,7 @@ class Server(LanguageServer):
         self.evaluations.close()
         self.pages.close()
         self.refresher.close()
+        self.collector.close()
         await self.project.close()
         await self.checker.examiner.close()
 
@@ -168,6 +172,7 @@ class Server(LanguageServer):
 
     def text_changed(self, uri: str, *, opened: bool = False) -> None:
         """Examine a text with new content, once nothing more is typed."""
+        self.collector.note()
         self.checker.changed(uri, quiet=0 if opened else QUIET_SECONDS)
         self.project.note_change(path_of(self.texts.unit(uri)))
         self.evaluations.watch(self.texts.unit(uri))

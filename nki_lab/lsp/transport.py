@@ -87,10 +87,12 @@ async def _loaded() -> Server:
     examiner = Examiner()
     examiner.start()
     try:
-        return await asyncio.to_thread(_server, examiner)
+        server = await asyncio.to_thread(_server, examiner)
     except BaseException:
         await examiner.close()
         raise
+    server.collector.begin()
+    return server
 
 
 def _server(examiner: Examiner) -> Server:

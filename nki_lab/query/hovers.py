@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -45,13 +45,14 @@ def hover(
         facts = known_facts(source, file or "<source>")
     except NkiError:
         return None
+    return hover_at(facts, line, column, arch, lambda: known or _examined(source, file, arch.target))
+
+
+def hover_at(facts: SyntaxFacts, line: int, column: int, arch: Arch, examined: Callable[[], Examination]) -> str | None:
+    """Return the Markdown about a place of a text whose facts are known; `examined` gives what is known of it."""
     node, call = _node_at(facts, line, column)
     if node is None:
         return None
-
-    def examined() -> Examination:
-        return known or _examined(source, file, arch.target)
-
     if isinstance(node, ast.keyword) and call is not None:
         instruction = instruction_of(facts.dotted(call.func))
         operand = None if instruction is None else instruction.operands.get(node.arg or "")

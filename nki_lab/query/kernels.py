@@ -34,7 +34,7 @@ from nki_lab.query.evaluation_cache import (
 from nki_lab.query.one_kernel import EvaluationRequest, evaluation_of, outermost, reached, signature_key
 from nki_lab.query.partial import common_variables
 from nki_lab.query.reach import Reach, joined, reach_of
-from nki_lab.query.recorded import Calls, RecordSearch, recorded_calls, target_of, with_call
+from nki_lab.query.recorded import Calls, RecordSearch, first_recorded, recorded_calls, target_of, with_call
 from nki_lab.query.shape_dependence import depends_on_shapes
 from nki_lab.query.witnesses import possible
 from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts, facts_of
@@ -61,10 +61,13 @@ def signatures(facts: SyntaxFacts, request: EvaluationRequest) -> dict[str, Sequ
 def first_signature(
     facts: SyntaxFacts, part: Part, kernel: KernelFunction, request: EvaluationRequest, cache: EvaluationCache
 ) -> Signature | None:
-    """Return the first signature that a kernel is sure to be evaluated with; None without one."""
+    """Return the first signature that a kernel is sure to be evaluated with, else that of its first recorded launch;
+    None without one.
+    """
     evaluation, name = _ModuleEvaluation(facts, request, cache), kernel.node.name
     known = evaluation.signatures(part, evaluation.launches(part)).get(name) or evaluation.called_elsewhere(name)
-    return next((item for item in known if not item.assumed), None)
+    sure = next((item for item in known if not item.assumed), None)
+    return first_recorded(evaluation.recorded_of(name), kernel.node, request.arch) if sure is None else sure
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,13 +231,18 @@ class _ModuleEvaluation:
                 helper = KernelFunction(node=node, dialect=dialect, kernel=node)
                 self._evaluate_all(part, helper, signatures[:MOST], inner=True)
 
-    def _evaluate_recorded(self, part: Part, function: KernelFunction) -> bool:
-        """Evaluate a kernel or helper with recorded calls under which it reaches more; return whether there are any."""
-        request, name = self._request, function.node.name
+    def recorded_of(self, name: str) -> tuple[CallRecord, ...]:
+        """Return the recorded calls of a function."""
+        request = self._request
         if self._recorded is None:
             kept = {} if request.explicit is not None else recorded_calls(request.library.place(self._facts.file))
             self._recorded = {**kept, **request.recorded}
-        calls = self._recorded.get(name, ())
+        return self._recorded.get(name, ())
+
+    def _evaluate_recorded(self, part: Part, function: KernelFunction) -> bool:
+        """Evaluate a kernel or helper with recorded calls under which it reaches more; return whether there are any."""
+        request, name = self._request, function.node.name
+        calls = self.recorded_of(name)
 
         def evaluate(signature: Signature, call: CallRecord) -> KernelEvaluation | None:
             asked = replace(request, judged=request.judged and not call.inner, arch=target_of(call, request.arch))

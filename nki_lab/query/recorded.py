@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -38,6 +39,17 @@ def recorded_calls(path: str) -> Calls:
         return {}
     inside = Path(relative(path, folder)).as_posix()
     return {name: calls for (file, name), calls in store.read(folder).table.items() if file == inside}
+
+
+def first_recorded(calls: Iterable[CallRecord], function: FunctionNode, arch: Arch) -> Signature | None:
+    """Return the signature of the first recorded launch that a function still takes, before others one for `arch`;
+    None without one.
+    """
+    for call in sorted(calls, key=lambda item: item.target != arch.target):
+        if not call.inner:
+            with suppress(StaleCallError):
+                return signature_of(call, function)
+    return None
 
 
 def remarks(folder: str | Path) -> list[Diagnostic]:

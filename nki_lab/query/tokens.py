@@ -7,74 +7,135 @@ their declarations, memories given as `buffer=`.
 from __future__ import annotations
 
 import ast
-import inspect
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import islice
-from typing import Final
 
-from nki_lab.isa.dtype import DTYPES
-from nki_lab.kernel_runtime.interpreter import Variable
-from nki_lab.kernel_runtime.interpreter.namespaces import MODULES
-from nki_lab.kernel_runtime.language import namespaces
-from nki_lab.kernel_runtime.tensor import MemoryRegion
-from nki_lab.kernel_runtime.vocabulary import KINDS, MEMORIES, MEMORY_OF
 from nki_lab.query.evaluation_cache import Examination, Place
 from nki_lab.query.issued import Issued
-from nki_lab.query.names import BETA1_ROOT, DOCUMENTED, instruction_of
+from nki_lab.query.names import BETA1_ROOT, instruction_of
+from nki_lab.query.token_kinds import ENGINE_MODIFIERS, TYPES, Token, sort_of, token_of
+from nki_lab.query.token_values import Bound, Values, evaluated
 from nki_lab.source import SyntaxFacts
-from nki_lab.source.module import argument_of
 from nki_lab.source.names import NameUses, definitions_of, dotted
-from nki_lab.source.trees import FUNCTIONS, FunctionNode, children, parameters
-
-TYPES: Final = ("namespace", "type", "function", "parameter", "variable", "enumMember")
-"""Types of tokens, all of the protocol's own, so that every theme has colours for them."""
-
-ENGINE_MODIFIERS: Final = {kind: f"{kind}Engine" if kind != "dma" else "dma" for kind in KINDS if kind != "cc"}
-"""Modifiers of calls by the kind of lane that they occupy."""
-
-MODIFIERS: Final = (
-    "declaration", "defaultLibrary", *MEMORIES, "compileTime", "register", *ENGINE_MODIFIERS.values(), "kernel",
-    "helper",
-)  # fmt: skip
-"""Modifiers of tokens: those of the protocol, then those that this package adds."""
-
-_BIT: Final = {name: 1 << number for number, name in enumerate(MODIFIERS)}
-_MEMORY_BY_LABEL: Final = {label: name for name, label in MEMORIES.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A name: its 1-based line, its 0-based character, its length, its type and modifiers."""
+def tokens(facts: SyntaxFacts, known: Examination, kept: KeptTokens | None = None) -> list[Token]:
+    """Return the names of a text with something to say about them, in order; `known` is its latest examination.
 
-    line: int
-    character: int
-    length: int
-    type: str
-    modifiers: tuple[str, ...] = ()
-
-    @property
-    def bits(self) -> int:
-        """Return the modifiers as bits, in the order of `MODIFIERS`."""
-        return sum(_BIT[name] for name in set(self.modifiers))
-
-
-def tokens(facts: SyntaxFacts, known: Examination) -> list[Token]:
-    """Return the names of a text with something to say about them, in order; `known` is its latest examination."""
+    `kept` are those of an earlier state of the text, and becomes those of this one: the tokens of a function or class
+    are worked out again when it, or something that they come from, has changed.
+    """
+    kept, fresh = {} if kept is None else kept, KeptTokens()
+    roles: dict[ast.AST, str] = {item.node: "kernel" if item.is_entry else "helper" for item in facts.functions}
+    issued = known.issued
+    around = _surroundings(facts, roles)
+    values, mentions = [], list(_references(facts, issued, roles, [facts.module]))
+    parts = _Parts(evaluated(known.variables), issued)
+    for scope in facts.module.children:
+        key = _key(facts, scope.node)
+        part = _part(facts, scope, roles, parts.of(scope.node), around, kept.get(key))
+        if not facts.parsed.unread.intersection(range(part.line, part.line + key[0].count("\n") + 1)):
+            fresh[key] = part
+        values += part.values
+        mentions += part.mentions
+    kept.clear()
+    kept.update(fresh)
     found: dict[tuple[int, int], Token] = {}
-    for item in (*_definitions(facts), *_Values(facts, known).tokens(), *_references(facts, known.issued)):
+    for item in (*_definitions(facts), *values, *mentions):
         if item.length:
             found.setdefault((item.line, item.character), item)
     return [found[place] for place in sorted(found)]
 
 
-def _token(facts: SyntaxFacts, line: int, column: int, name: str, kind: str, *modifiers: str) -> Token:
-    """Return the token of a name; of length 0 where the text has another there, as in lines that were mended."""
-    start = facts.character(line, column)
-    stands = facts.line(line)[start : start + len(name)] == name
-    return Token(line, start, len(name) if stands else 0, kind, modifiers)
+# -- functions and classes, each by itself ---------------------------------------------------------------------------
+
+
+class _Parts:
+    """Sorts what an examination says by the lines that it is about."""
+
+    def __init__(self, bound: Iterable[Bound], issued: Mapping[Place, Issued]) -> None:
+        self._bound = sorted(bound, key=lambda item: item[0])
+        self._places = [item[0] for item in self._bound]
+        self._issued = issued
+        self._calls = sorted(issued)
+
+    def of(self, node: ast.AST) -> tuple[list[Bound], dict[Place, Issued]]:
+        """Return what is said about the lines of a node."""
+        start, end = _extent(node)
+        low, high = (bisect_left(self._places, (line, 0)) for line in (start, end + 1))
+        first, last = (bisect_left(self._calls, (line, 0)) for line in (start, end + 1))
+        return self._bound[low:high], {place: self._issued[place] for place in self._calls[first:last]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The tokens of a function or class that begins at a line, and all that they come from but for its own text."""
+
+    line: int
+    basis: object
+    values: list[Token]
+    mentions: list[Token]
+
+    def moved(self, line: int) -> _Part:
+        """Return the tokens where the function begins now."""
+        count = line - self.line
+        if not count:
+            return self
+        values, mentions = (
+            [Token(item.line + count, item.character, item.length, item.type, item.modifiers) for item in group]
+            for group in (self.values, self.mentions)
+        )
+        return _Part(line, self.basis, values, mentions)
+
+
+_Key = tuple[str, type[ast.AST], int, int]
+KeptTokens = dict[_Key, _Part]
+"""The tokens of functions and classes by their texts."""
+
+
+def _key(facts: SyntaxFacts, node: ast.AST) -> _Key:
+    """Return what tells a definition from others: its lines, and its place in them."""
+    start, end = _extent(node)
+    text = "\n".join(facts.lines[start - 1 : end])
+    return text, type(node), getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0)
+
+
+def _part(
+    facts: SyntaxFacts,
+    scope: NameUses,
+    roles: Mapping[ast.AST, str],
+    said: tuple[list[Bound], dict[Place, Issued]],
+    around: object,
+    kept: _Part | None,
+) -> _Part:
+    """Return the tokens of a scope of the module; `kept` are those of the same text before."""
+    line = _extent(scope.node)[0]
+    bound = tuple(((place[0] - line, place[1]), name, modifiers) for (place, name, modifiers) in said[0])
+    engines = tuple(
+        (place[0] - line, place[1], frozenset(item.engine for item in done.instructions))
+        for place, done in said[1].items()
+    )
+    inside = tuple(roles.get(item.node, "") for item in scope.subtree())
+    basis = (bound, engines, inside, around)
+    if kept is not None and kept.basis == basis:
+        return kept.moved(line)
+    values = list(Values(facts, scope, said[0]).tokens())
+    return _Part(line, basis, values, list(_references(facts, said[1], roles, scope.subtree())))
+
+
+def _surroundings(facts: SyntaxFacts, roles: Mapping[ast.AST, str]) -> object:
+    """Return what the names of the module stand for, as far as tokens tell it apart."""
+    module = facts.module
+    kinds = {name: tuple(roles.get(item.node, "") for item in found) for name, found in module.definitions.items()}
+    aliases = {name: ast.dump(value) for name, value in module.aliases.items()}
+    return facts.dialect, module.imports, module.stars, module.bound, kinds, aliases
+
+
+def _extent(node: ast.AST) -> tuple[int, int]:
+    start: int = getattr(node, "lineno", 0)
+    decorators = [item.lineno for item in getattr(node, "decorator_list", ())]
+    return min([start, *decorators]), getattr(node, "end_lineno", None) or start
 
 
 # -- kernels and helpers -------------------------------------------------------------------------------------------
@@ -91,10 +152,14 @@ def _definitions(facts: SyntaxFacts) -> Iterator[Token]:
 # -- names of NKI, and of the module's functions -----------------------------------------------------------------------
 
 
-def _references(facts: SyntaxFacts, issued: Mapping[Place, Issued]) -> Iterator[Token]:
-    """Yield the mentions of NKI's names, and of kernels and helpers, anywhere in the text."""
-    roles = {item.node: "kernel" if item.is_entry else "helper" for item in facts.functions}
-    for scope in facts.module.subtree():
+def _references(
+    facts: SyntaxFacts,
+    issued: Mapping[Place, Issued],
+    roles: Mapping[ast.AST, str],
+    scopes: Iterable[NameUses],
+) -> Iterator[Token]:
+    """Yield the mentions of NKI's names, and of kernels and helpers, in some scopes."""
+    for scope in scopes:
         heads: dict[str, str] = {}
         own: dict[str, str] = {}
         called = {id(call.func): call for call in scope.calls}
@@ -107,7 +172,7 @@ def _references(facts: SyntaxFacts, issued: Mapping[Place, Issued]) -> Iterator[
                 nodes = [item.node for item in definitions_of(node.id, scope)]
                 own[node.id] = next((roles[item] for item in nodes if item in roles), "")
             if own[node.id]:
-                yield _token(facts, node.lineno, node.col_offset, node.id, "function", own[node.id])
+                yield token_of(facts, node.lineno, node.col_offset, node.id, "function", own[node.id])
         for mention in scope.mentions:
             name = _full_name(mention, scope, heads)
             if name and mention.end_lineno is not None and mention.end_col_offset is not None:
@@ -140,36 +205,13 @@ def _nki_name(
     facts: SyntaxFacts, node: ast.expr, text: str, name: str, call: ast.Call | None, issued: Mapping[Place, Issued]
 ) -> Iterator[Token]:
     """Yield the token of a name of NKI's: of an attribute, its last part."""
-    kind, *modifiers = _sort(name.removeprefix(BETA1_ROOT))
+    kind, *modifiers = sort_of(name.removeprefix(BETA1_ROOT))
     if kind == "function" and (engine := _engine(facts, name, call, issued)):
         modifiers.append(engine)
     line, end = node.end_lineno or node.lineno, node.end_col_offset or 0
     column = end - len(text.encode("utf-8", "surrogatepass"))
     if kind:
-        yield _token(facts, line, column, text, kind, "defaultLibrary", *modifiers)
-
-
-@cache
-def _sort(name: str) -> tuple[str, ...]:
-    """Return the type and the modifiers of a name of NKI's, spelt in the current way; an empty type for none."""
-    home, _, last = name.rpartition(".")
-    if instruction_of(name) is not None:
-        return ("function",)
-    if name in MODULES:
-        return ("namespace",)
-    if home == "nki.language" and last in DTYPES:
-        return ("type",)
-    names = namespaces.language_names() if home == "nki.language" else namespaces.instruction_names()
-    value = names.get(last) if home in DOCUMENTED else None
-    if isinstance(value, MemoryRegion):
-        return "variable", MEMORY_OF[value.name], "compileTime"
-    if home.startswith(("nki.isa.", "nki.language.")):
-        return "enumMember", "compileTime"
-    if inspect.isclass(value):
-        return ("type",)
-    if value is not None and not inspect.isfunction(value):
-        return "variable", "compileTime"
-    return ("type" if home == "nki.typing" else "function" if home in MODULES else "",)
+        yield token_of(facts, line, column, text, kind, "defaultLibrary", *modifiers)
 
 
 def _engine(facts: SyntaxFacts, name: str, call: ast.Call | None, issued: Mapping[Place, Issued]) -> str:
@@ -188,120 +230,6 @@ def _engine(facts: SyntaxFacts, name: str, call: ast.Call | None, issued: Mappin
         if len(engines) > 1 and named in engines:
             engines = {named}
     return ENGINE_MODIFIERS.get(engines.pop(), "") if len(engines) == 1 else ""
-
-
-# -- values ----------------------------------------------------------------------------------------------------------
-
-
-class _Values:
-    """The values that names of functions stand for, each from where it is bound to where it is bound again."""
-
-    def __init__(self, facts: SyntaxFacts, known: Examination) -> None:
-        self._facts = facts
-        nodes = [scope.node for scope in facts.module.subtree()] if facts.dialect is not None else []
-        functions = [node for node in nodes if isinstance(node, FUNCTIONS)]
-        self._functions = sorted(functions, key=lambda node: (node.lineno, -(node.end_lineno or 0)))
-        self._names: list[ast.Name] = []
-        self._assigned: list[ast.Assign] = []
-        stack: list[ast.AST] = list(self._outermost())
-        while stack:
-            part = stack.pop()
-            if isinstance(part, ast.Name):
-                self._names.append(part)
-            else:
-                if isinstance(part, ast.Assign):
-                    self._assigned.append(part)
-                stack += children(part)
-        self._starts = [node.lineno for node in self._functions]
-        self._own = {node: {arg.arg for arg in parameters(node.args)} for node in self._functions}
-        for stored in self._names:
-            if not isinstance(stored.ctx, ast.Load):
-                for inner in islice(self._around(stored.lineno), 1):
-                    self._own[inner].add(stored.id)
-        bound: dict[FunctionNode, dict[str, dict[Place, tuple[str, ...]]]] = {}
-        for place, name, modifiers in (*_given(facts, self._assigned), *_evaluated(known.variables)):
-            function = next(self._around(place[0]), None)
-            if function is not None and modifiers is not None:
-                bound.setdefault(function, {}).setdefault(name, {})[place] = modifiers
-        self._bound = {
-            function: {name: (sorted(places), places) for name, places in names.items()}
-            for function, names in bound.items()
-        }
-
-    def _outermost(self) -> Iterator[FunctionNode]:
-        """Yield the functions that are in no other."""
-        end = 0
-        for node in self._functions:
-            if node.lineno > end:
-                yield node
-                end = node.end_lineno or node.lineno
-
-    def _around(self, line: int) -> Iterator[FunctionNode]:
-        """Yield the functions of kernel code around a line, the innermost first."""
-        for number in range(bisect_right(self._starts, line) - 1, -1, -1):
-            node = self._functions[number]
-            if node.lineno <= line <= (node.end_lineno or node.lineno):
-                yield node
-            elif node.col_offset == 0:
-                return
-
-    def tokens(self) -> Iterator[Token]:
-        """Yield the names of functions that stand for something known, and the parameters."""
-        facts = self._facts
-        for function in self._functions:
-            for arg in parameters(function.args):
-                modifiers = self._modifiers(arg.arg, (arg.lineno, arg.col_offset))
-                yield _token(facts, arg.lineno, arg.col_offset, arg.arg, "parameter", "declaration", *modifiers)
-        given = {function: {arg.arg for arg in parameters(function.args)} for function in self._functions}
-        for node in self._names:
-            modifiers = self._modifiers(node.id, (node.lineno, node.col_offset))
-            is_parameter = any(node.id in given[function] for function in islice(self._around(node.lineno), 1))
-            if modifiers or is_parameter:
-                stored = ("declaration",) if not isinstance(node.ctx, ast.Load) else ()
-                kind = "parameter" if is_parameter else "variable"
-                yield _token(facts, node.lineno, node.col_offset, node.id, kind, *stored, *modifiers)
-
-    def _modifiers(self, name: str, place: Place) -> tuple[str, ...]:
-        for function in self._around(place[0]):
-            known = self._bound.get(function, {}).get(name)
-            if known is not None:
-                order, places = known
-                return places[order[max(0, bisect_right(order, place) - 1)]]
-            if name in self._own[function]:
-                break
-        return ()
-
-
-def _evaluated(variables: Mapping[Place, Variable]) -> Iterator[tuple[Place, str, tuple[str, ...] | None]]:
-    """Yield where names are bound, and the modifiers of their values; None for values that have none."""
-    for place, item in variables.items():
-        memory = _MEMORY_BY_LABEL.get(item.memory)
-        if item.kind == "tensor":
-            yield place, item.name, None if memory is None else (memory,)
-        elif item.kind in ("value", "loop"):
-            yield place, item.name, ("compileTime",)
-        else:
-            yield place, item.name, ("register",) if item.kind == "register" else ()
-
-
-def _given(facts: SyntaxFacts, assigned: Iterable[ast.Assign]) -> Iterator[tuple[Place, str, tuple[str, ...]]]:
-    """Yield the names that are bound to tensors whose memory the call that makes them names as `buffer`."""
-    for node in assigned:
-        target, value = node.targets[0], node.value
-        if isinstance(target, ast.Name) and isinstance(value, ast.Call):
-            buffer = argument_of(value, "buffer", _parameters(facts.dotted(value.func).removeprefix(BETA1_ROOT)))
-            sort = _sort(facts.dotted(buffer).removeprefix(BETA1_ROOT)) if buffer is not None else ()
-            memories = tuple(name for name in sort if name in MEMORIES)
-            if memories:
-                yield (target.lineno, target.col_offset), target.id, memories
-
-
-@cache
-def _parameters(name: str) -> tuple[str, ...]:
-    """Return the parameters of a function of `nki.language`; none of other names."""
-    home, _, last = name.rpartition(".")
-    value = namespaces.language_names().get(last) if home == "nki.language" else None
-    return tuple(inspect.signature(value).parameters) if inspect.isfunction(value) else ()
 
 
 # -- on the wire -----------------------------------------------------------------------------------------------------

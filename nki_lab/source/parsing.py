@@ -10,7 +10,7 @@ from nki_lab.diagnostic import Diagnostic, Span, diagnose
 from nki_lab.source.module import PARSER_FAILURES, Cell, ModuleSource, parsed, tree_of
 from nki_lab.source.moved_lines import moved_finding
 from nki_lab.source.recovery import move, recovered
-from nki_lab.source.reparsing import Change, change_between, change_inside, common_ends
+from nki_lab.source.reparsing import Change, between, change_between, change_inside, common_ends
 
 
 def recovered_module(text: str, file: str, *, shared: bool = True) -> ModuleSource:
@@ -43,13 +43,24 @@ def parsed_as_typed(text: str, file: str, before: ModuleSource | None = None) ->
     """
     if before is not None and not before.cells:
         lines = tuple(text.split("\n"))
-        first, last = _unchanged(before, lines)
-        for find in (change_inside, change_between):
-            change = find(before.tree.body, before.lines, lines, first, last)
-            module = None if change is None else _changed(before, change, text, lines, file)
-            if module is not None:
-                return module
+        half = between(before.lines, lines)
+        if half is not None:  # otherwise all between two changes would be read
+            before = _read_again(before, "\n".join(half), half, file) or before
+        module = _read_again(before, text, lines, file)
+        if module is not None:
+            return module
     return recovered_module(text, file, shared=False)
+
+
+def _read_again(before: ModuleSource, text: str, lines: Sequence[str], file: str) -> ModuleSource | None:
+    """Return the module of a text of which only a change is read; None where all of it has to be."""
+    first, last = _unchanged(before, lines)
+    for find in (change_inside, change_between):
+        change = find(before.tree.body, before.lines, lines, first, last)
+        module = None if change is None else _changed(before, change, text, lines, file)
+        if module is not None:
+            return module
+    return None
 
 
 def parsed_cells(texts: Sequence[str], file: str, before: ModuleSource | None = None) -> ModuleSource:
@@ -109,10 +120,10 @@ def _changed(before: ModuleSource, change: Change, text: str, lines: Sequence[st
         read = recovered_module("\n".join(change.text(lines)), file, shared=False)
     except PARSER_FAILURES:
         return None
-    between = change.statements(read.tree)
-    if between is None or any(line <= change.start for line in read.unread):
+    statements = change.statements(read.tree)
+    if statements is None or any(line <= change.start for line in read.unread):
         return None
-    tree = ast.Module(body=change.applied(before.tree.body, between), type_ignores=[])
+    tree = ast.Module(body=change.applied(before.tree.body, statements), type_ignores=[])
     return ModuleSource(text, file, tree, read.faults, read.unread)
 
 

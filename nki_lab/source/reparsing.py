@@ -16,6 +16,12 @@ _OPENER: Final = "if 1:"
 """Stands above the changed lines, so that they may be indented."""
 
 
+FAR: Final = 100
+"""Lines between two changes that are read one after the other,"""
+MANY: Final = 20
+"""and those that agree in a row where one of them has ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Step:
     """A block on the way to the change, with the statement of it that the change is in (or stands between)."""
@@ -141,6 +147,28 @@ def common_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     first = next((i for i in range(shorter) if old[i] != new[i]), shorter)
     rest = shorter - first
     return first, next((i for i in range(rest) if old[-1 - i] != new[-1 - i]), rest)
+
+
+def between(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the text with one of two changes that are far from each other; None where there are no such two."""
+    first, last = common_ends(old, new)
+    if min(len(old), len(new)) - first - last < FAR:
+        return None
+    end = _agreement(old, new, first)
+    if end is not None:
+        return (*new[:end], *old[end:])
+    kept = _agreement(old[::-1], new[::-1], last)
+    return None if kept is None else (*old[: len(old) - kept], *new[len(new) - kept :])
+
+
+def _agreement(old: Sequence[str], new: Sequence[str], start: int) -> int | None:
+    """Return the first line from `start` on from which many agree; None where nothing but the end does."""
+    agreed = 0
+    for line in range(start, min(len(old), len(new))):
+        agreed = agreed + 1 if old[line] == new[line] else 0
+        if agreed == MANY:
+            return line + 1 - MANY
+    return None
 
 
 def _entered(block: Sequence[ast.stmt], first: int, end: int) -> _Step | None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import socket
 import subprocess
 import sys
@@ -27,7 +28,11 @@ PULLING: Message = {
 
 
 class Client:
-    """Speaks with one server. Requests of the server are answered by `replies`, with null where that has nothing."""
+    """Speaks with one server.
+
+    Requests of the server are answered by `replies`, values or functions of the parameters; with null where that has
+    nothing.
+    """
 
     def __init__(self, source: BinaryIO, sink: BinaryIO, process: subprocess.Popen[bytes]) -> None:
         self.process = process
@@ -81,7 +86,9 @@ class Client:
                 raise EOFError(f"the server is gone, with {self.process.wait(5)}")
             self.seen.append(message)
             if "method" in message and "id" in message:
-                self.send({"jsonrpc": "2.0", "id": message["id"], "result": self.replies.get(message["method"])})
+                reply = self.replies.get(message["method"])
+                result = reply(message["params"]) if callable(reply) else reply
+                self.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
             if wanted(message):
                 return message
 
@@ -198,6 +205,23 @@ def edit(line: int, start: int, end_line: int, end: int, text: str) -> Message:
         "range": {"start": {"line": line, "character": start}, "end": {"line": end_line, "character": end}},
         "text": text,
     }
+
+
+def edited(text: str, edits: list[Message]) -> str:
+    """A text after edits of the server, all of them of places in the text as it is, in UTF-16."""
+    lines = re.split(r"(?<=\n)", text)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line.encode("utf-16-le")))
+    data = text.encode("utf-16-le")
+
+    def offset(place: Message) -> int:
+        return int(starts[place["line"]] + 2 * place["character"])
+
+    spans = [(offset(item["range"]["start"]), offset(item["range"]["end"]), item["newText"]) for item in edits]
+    for start, end, new in sorted(spans, key=lambda span: span[:2], reverse=True):
+        data = data[:start] + new.encode("utf-16-le") + data[end:]
+    return data.decode("utf-16-le")
 
 
 def start(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:

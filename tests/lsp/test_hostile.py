@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lsp.client import Client, codes, connect, connect_tcp, start
+from tests.lsp.client import PULLING, Client, codes, connect, connect_tcp, start
+from tests.lsp.processes import children
 from tests.lsp.test_server import FAULTY, SLOW
 
 KERNELS = Path(__file__).parents[1] / "kernels"
@@ -129,24 +130,17 @@ def test_typing_a_module_in_and_out_ends_with_the_findings_of_the_last_text(clie
 # -- the process beside the server -------------------------------------------------------------------------------------
 
 
-def children(process: subprocess.Popen[bytes]) -> list[int]:
-    """The processes that a process has started."""
-    tasks = Path(f"/proc/{process.pid}/task")
-    found = [task.joinpath("children").read_text(encoding="ascii") for task in tasks.iterdir()]
-    return [int(number) for number in " ".join(found).split()]
-
-
 def test_a_killed_evaluation_is_started_again() -> None:
     client = connect()
     client.initialize(steps=24_000_000)
     client.open("file:///slow.py", SLOW)
     client.open("file:///k.py", "import nki\n@nki.jit\ndef k(x):\n    y = lambda: 0\n")
     client.published("file:///k.py")
-    (worker,) = children(client.process)
+    (worker,) = children(client.process.pid)
     os.kill(worker, signal.SIGKILL)
     client.open("file:///other.py", FAULTY)
     client.until("file:///other.py", ["NKI201"])
-    assert children(client.process) != [worker]
+    assert children(client.process.pid) != [worker]
     assert client.leave() == 0
     assert not Path(f"/proc/{worker}").exists()
 
@@ -160,6 +154,73 @@ def test_nothing_beside_the_kernel_is_imported(tmp_path: Path) -> None:
     client.until((tmp_path / "k.py").as_uri(), ["NKI201"])
     assert client.leave() == 0
     assert not (tmp_path / "ran").exists()
+
+
+def test_nothing_that_a_workspace_names_is_executed(tmp_path: Path) -> None:
+    """Its interpreters, its start-up files, modules beside the kernel, and what their top level would do."""
+    ran = tmp_path / "ran"
+    python = f"import pathlib; pathlib.Path({str(ran)!r}).touch()\n"
+    shell = f"#!/bin/sh\ntouch {ran}\n"
+    project = tmp_path / "project"
+    scripts = [project / ".venv/bin/python", project / ".venv/bin/python3", project / "evil", project / "python3"]
+    site = project / ".venv/lib/python3.11/site-packages"
+    modules = (
+        "sitecustomize", "usercustomize", "conftest", "numpy", "libcst", "nki", "nki_lab", "ast", "pickle", "pygls",
+        "setup", "helper",
+    )  # fmt: skip
+    site.mkdir(parents=True)
+    for folder in (project, site):
+        for name in modules:
+            (folder / f"{name}.py").write_text(python, encoding="utf-8")
+    (site / "evil.pth").write_text(python, encoding="utf-8")
+    (project / ".venv/pyvenv.cfg").write_text(f"home = {project}\nversion = 3.11.2\n", encoding="utf-8")
+    (project / "pyproject.toml").write_text(
+        '[tool.nki-lab]\npython = "evil"\npaths = ["."]\n[build-system]\nbuild-backend = "setup"\n', encoding="utf-8"
+    )
+    (project / ".nki-lab").mkdir()
+    (project / ".nki-lab" / "signatures.json").write_text(
+        '{"kernel": ["__import__(\'os\').abort()"]}', encoding="utf-8"
+    )
+    for script in scripts:
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(shell, encoding="utf-8")
+        script.chmod(0o755)
+    text = f"import conftest, helper\nfrom numpy import *\nimport setup\n{FAULTY}\nhelper.run()\n{python}"
+    kernel = project / "kernel.py"
+    kernel.write_text(text, encoding="utf-8")
+    client = connect(cwd=project, env={"PATH": f"{project}:{project / '.venv/bin'}:{os.environ['PATH']}"})
+    client.replies["window/showDocument"] = {"success": True}
+    capabilities = PULLING | {"workspace": {"workspaceFolders": True}, "window": {"showDocument": {"support": True}}}
+    folders = [{"uri": project.as_uri(), "name": "project"}]
+    options = {"python": str(project / ".venv"), "target": "trn2"}
+    params = {
+        "processId": None, "rootUri": project.as_uri(), "capabilities": capabilities, "workspaceFolders": folders,
+        "initializationOptions": options,
+    }  # fmt: skip
+    client.request("initialize", params)
+    client.notify("initialized", {})
+    client.open(kernel.as_uri(), text)
+    found = client.pulled(kernel.as_uri())["items"]
+    assert "NKI201" in codes(found)
+    for setting in (str(scripts[0]), "evil", ".venv"):
+        client.notify("workspace/didChangeConfiguration", {"settings": {"nki-lab": {"python": setting}}})
+        client.pulled(kernel.as_uri())
+    document, place = {"uri": kernel.as_uri()}, {"line": 0, "character": 8}
+    about = {"textDocument": document, "position": place, "context": {"includeDeclaration": True, "diagnostics": found}}
+    whole = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}
+    for method in ("hover", "definition", "references", "completion", "codeAction", "codeLens", "documentSymbol"):
+        context = about["context"] | {"triggerKind": 1}
+        client.request(f"textDocument/{method}", about | {"range": whole, "context": context})
+    client.request("workspace/symbol", {"query": "k"})
+    client.request("workspace/diagnostic", {"previousResultIds": []})
+    for command, arguments in (
+        ("cell", [kernel.as_uri(), "k"]),
+        ("targets", [kernel.as_uri()]),
+        ("explain", ["NKI201"]),
+    ):
+        client.request("workspace/executeCommand", {"command": f"nki-lab.{command}", "arguments": arguments})
+    assert client.leave() == 0
+    assert not ran.exists()
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------
@@ -178,7 +239,7 @@ def test_a_closed_line_ends_the_server_and_its_children() -> None:
     client.open("file:///slow.py", SLOW)
     client.open("file:///k.py", "x = (")
     client.published("file:///k.py")
-    workers = children(client.process)
+    workers = children(client.process.pid)
     assert client.process.stdin is not None
     client.process.stdin.close()
     assert client.close() == 1

@@ -8,6 +8,7 @@ import pytest
 
 import nki_lab
 from nki_lab import query
+from nki_lab.call_records.store import CallRecord
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.interpreter import Budget, Stopped
 from nki_lab.kernel_runtime.recording.digest import digest
@@ -103,6 +104,20 @@ def test_without_one_it_says_why(text: str, reason: str) -> None:
     assert reason in found.reason
     assert not found.time
     assert lenses.memory_title(found) == ""
+
+
+def test_a_recorded_launch_gives_the_shapes_that_the_source_does_not() -> None:
+    def call(rows: int, target: str, *, inner: bool = False) -> CallRecord:
+        arguments = {"x": {"tensor": f"float32[{rows},512]"}}
+        return CallRecord(arguments=arguments, target=target, inner=inner)
+
+    stale = CallRecord(arguments={"gone": 1}, target="trn2")
+    calls = (call(256, "trn1"), call(128, "trn2", inner=True), stale, call(384, "trn2"))
+    found = estimate(HEAD + PLAIN.partition("\n\n\nk(")[0], recorded={"k": calls})
+    assert found.signature == "k(x=float32[384,512])"
+    assert found.time > 0
+    other = estimate(HEAD + PLAIN.partition("\n\n\nk(")[0], recorded={"k": calls[:3]})
+    assert other.signature == "k(x=float32[256,512])"
 
 
 def test_a_large_program_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,11 @@ def test_what_may_be_meant_otherwise_is_left_alone(line: str) -> None:
     assert mend(source) == source
 
 
+def test_a_bare_star_stays_behind_a_default_before_the_slash() -> None:
+    source = b"import nki\n\n\n@nki.jit\ndef k(x=None, /, *, y):\n    return y\n"
+    assert mend(source) == source
+
+
 def test_silenced_findings_are_left_alone() -> None:
     source = kernel("nisa.dma_copy(t, x, dge_mode=3)  # nki: noqa[NKI606]").encode()
     assert mend(source) == source

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import arch_of
+from nki_lab.kernel_runtime.interpreter import Stopped
 from nki_lab.query import Document, EvaluationRequest, Examination
 from nki_lab.query.configuration import NONE
-from nki_lab.query.navigation import references, renames, structure, symbols
+from nki_lab.query.navigation import references, renames, structure, symbols, workspace
 from nki_lab.query.navigation.meaning import Resolver
 from nki_lab.query.navigation.reading import Mention, Reading, Source, reading_of
 from nki_lab.query.navigation.renamed import applied
@@ -368,3 +369,27 @@ def test_symbols_fit_by_their_letters(better: str) -> None:
     assert symbols.fitness(better, "load") is not None
     assert symbols.fitness(better, "lod") is not None
     assert symbols.fitness(better, "dol") is None
+
+
+def test_a_search_that_is_stopped_reads_no_further_file(tmp_path: Path) -> None:
+    for number in range(9):
+        (tmp_path / f"k{number}.py").write_text(
+            f"import nki\n\n\ndef stopped_{number}():\n    pass\n", encoding="utf-8"
+        )
+    asked_for: list[int] = []
+
+    def stop() -> bool:
+        asked_for.append(1)
+        return len(asked_for) > 3
+
+    with pytest.raises(Stopped):
+        symbols.workspace_symbols(Workspace(NONE.library(), {}, [str(tmp_path)], stop), "stopped")
+    assert len(asked_for) == 4
+    assert len(symbols.workspace_symbols(Workspace(NONE.library(), {}, [str(tmp_path)]), "stopped")) == 9
+
+
+def test_of_a_text_that_is_edited_the_newest_names_are_kept_only(tmp_path: Path) -> None:
+    path = str(tmp_path / "edited.py")
+    for number in range(5):
+        Workspace(NONE.library(), {path: f"import nki\n\n\ndef f_{number}():\n    pass\n"}).reading(path)
+    assert len([key for key in workspace._readings if key[0] == path]) == 1

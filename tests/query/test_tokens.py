@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nki_lab import query
+from nki_lab.isa.arch import arch_of
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.vocabulary import ENGINES, MEMORIES
-from nki_lab.query.tokens import ENGINE_MODIFIERS, MODIFIERS, TYPES, Token, changed, encoded, tokens
+from nki_lab.query.token_kinds import ENGINE_MODIFIERS, MODIFIERS, TYPES, Token
+from nki_lab.query.tokens import KeptTokens, changed, encoded, tokens
 from nki_lab.source import SyntaxFacts, syntax_facts
 
 HEAD = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n\n\n"
@@ -128,3 +130,53 @@ def test_places_are_relative_to_the_token_before() -> None:
     kind = TYPES.index("variable")
     placed = [(0, 4, 2, item), (0, 9, 1, item), (3, 2, 5, item)]
     assert encoded(placed) == [0, 4, 2, kind, bits, 0, 5, 1, kind, bits, 3, 2, 5, kind, bits]
+
+
+POOL = (
+    "", "# y", "    z = nl.ndarray((128, 64), nl.float32, buffer=nl.psum)", "nl = nisa", "from nki.language import exp as k",
+    "def inner(x):", "    return made(", "@nki.jit", "    made(nl.exp(x))", "made = nki.jit(made)", "    für = nl.sbuf",
+    "        nisa.tensor_copy(dst=für, src=für)", '"""', "class Config:", "k = made", "import os as nl", "    def made(self):",
+    "made = lambda y: nl.exp(y)", "    x = 3",
+)  # fmt: skip
+EDITS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 2), st.sampled_from(POOL)), max_size=8)
+EDITED = KERNEL + "\n\n" + KERNEL.partition(HEAD)[2].replace("def k(", "def made(").replace("Config", "Second")
+
+
+@settings(max_examples=30)
+@given(EDITS)
+def test_tokens_kept_from_edit_to_edit_are_those_of_the_whole_text(edits: list[tuple[int, int, str]]) -> None:
+    lines, kept, facts = EDITED.split("\n"), KeptTokens(), None
+    document = query.Document("/project/k.py")
+    for at, removed, new in [(0, 0, "# a"), *edits, (0, 1, "# b")]:
+        lines[at : at + removed] = [new]
+        text = "\n".join(lines)
+        document.update(text)
+        known = document.examine(query.EvaluationRequest(arch=arch_of("trn2"), steps=20_000))
+        facts = syntax_facts(text, "/project/k.py", as_typed=True, before=facts)
+        found = tokens(facts, known, kept)
+        assert found == tokens(facts, known) == tokens(syntax_facts(text, "/project/k.py", as_typed=True), known)
+
+
+def test_the_tokens_of_a_function_that_moves_are_kept() -> None:
+    kept = KeptTokens()
+    tokens(syntax_facts(KERNEL, "/project/k.py", as_typed=True), query.Examination(), kept)
+    before = {key: id(part.basis) for key, part in kept.items()}
+    tokens(syntax_facts("\n# above\n" + KERNEL, "/project/k.py", as_typed=True), query.Examination(), kept)
+    assert before
+    assert {key: id(part.basis) for key, part in kept.items()} == before
+
+
+def test_a_kernel_is_coloured_anew_when_a_helper_makes_something_else() -> None:
+    kept, found = KeptTokens(), []
+    for memory in ("sbuf", "psum"):
+        helper = f"def made():\n    return nl.ndarray((128, 64), nl.float32, buffer=nl.{memory})\n\n\n"
+        text = f"{HEAD}{helper}@nki.jit\ndef k(x: nki.typing.tensor[128, 64]):\n    tile = made()\n    return x\n"
+        document = query.Document("/project/k.py")
+        document.update(text)
+        assert document.facts is not None
+        known = document.examine(query.EvaluationRequest(arch=arch_of("trn2")))
+        found.append(
+            [(name, kinds) for _, name, _, kinds in shown(document.facts, tokens(document.facts, known, kept))]
+        )
+    assert ("tile", ("declaration", "sbuf")) in found[0]
+    assert ("tile", ("declaration", "psum")) in found[1]

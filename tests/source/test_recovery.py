@@ -188,6 +188,33 @@ def test_what_is_read_again_is_what_is_read_afresh(texts: list[str]) -> None:
             assert not before.parsed.faults
 
 
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3), st.sampled_from(PIECES)), max_size=6))
+def test_two_changes_far_from_each_other_are_read_as_afresh(edits: list[tuple[int, int, str]]) -> None:
+    long = [*(["# far"] * 120), *LINES, *(["# far"] * 120), *LINES, *(["# far"] * 120)]
+    places = [len(long) * part // 8 for part in range(8)]
+    before: SyntaxFacts | None = None
+    for part, cut, piece in [(0, 0, ""), *edits]:
+        lines = list(long)  # each change takes the one before back
+        lines[places[part] : places[part] + cut] = [piece]
+        text = "\n".join(lines)
+        before, fresh = facts(text, before), facts(text)
+        if not fresh.parsed.faults and not before.parsed.faults:
+            assert dumped(before) == dumped(fresh)
+            assert check_syntax(before) == check_syntax(fresh)
+        assert bool(before.parsed.faults) == bool(fresh.parsed.faults)
+
+
+def test_two_changes_leave_the_functions_between_them() -> None:
+    functions = [f"def f{number}(x):\n" + "    y = x\n" * 30 for number in range(20)]
+    text = "\n".join(functions)
+    first = facts(text.replace("def f3(x):", "def f3(x, z):"))
+    kept = {id(node) for node in first.tree.body}
+    second = facts(text.replace("def f16(x):\n", "def f16(x):\n    more = 1\n"), first)
+    assert len(kept & {id(node) for node in second.tree.body}) >= 14
+    assert dumped(second) == dumped(facts(second.parsed.text))
+
+
 def test_typing_in_one_function_leaves_the_trees_of_others() -> None:
     first = facts(MODULE)
     kept = {id(node) for node in first.tree.body}

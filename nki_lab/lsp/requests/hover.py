@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from lsprotocol import types as lsp
 
 from nki_lab import query
-from nki_lab.lsp.checker import findings_of, known_of
+from nki_lab.lsp.checker import findings_of, standing_of
 from nki_lab.lsp.server import Requests, Server
+from nki_lab.query.hovers import hover_at
+from nki_lab.source import SyntaxFacts
 
-HOVER_SECONDS: Final = 0.3
-"""A hover waits so long for the shapes of what has just been typed."""
+HOVER_SECONDS: Final = 0.03
+"""A hover waits so long for the shapes of what has just been typed: others are known already, or said later."""
 
 
 async def hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
@@ -27,9 +28,13 @@ async def hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
         for item in findings_of(unit, module)
         if item.span is not None and (item.line, item.column) <= at < (item.end_line, item.end_column)
     ]
-    arch, known = server.settings.arch(module.file), known_of(unit, module)
-    text = await asyncio.to_thread(query.hover, module.text, *at, module.file, target=arch, known=known)
-    parts = [part for part in (text, query.findings_text(here)) if part]
+    arch, standing = server.settings.arch(module.file), standing_of(unit, module)
+
+    def text(facts: SyntaxFacts) -> str | None:
+        return hover_at(facts, *at, arch, lambda: standing(facts).at(at[0]))
+
+    shown = await server.trees.analysed(module, text)
+    parts = [part for part in (shown, query.findings_text(here)) if part]
     return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, "\n\n---\n\n".join(parts))) if parts else None
 
 

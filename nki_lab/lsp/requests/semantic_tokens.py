@@ -13,7 +13,8 @@ from nki_lab.lsp.convert import to_units
 from nki_lab.lsp.server import Requests, Server
 from nki_lab.lsp.texts import Module
 from nki_lab.query import tokens
-from nki_lab.query.tokens import Token
+from nki_lab.query.token_kinds import MODIFIERS, TYPES, Token
+from nki_lab.source import SyntaxFacts
 
 TOKEN_SECONDS: Final = 0.05
 """Colours wait so long for an evaluation; later ones make the editor ask again."""
@@ -51,10 +52,12 @@ async def _data(server: Server, uri: str, lines: lsp.Range | None = None) -> lis
     if not unit.is_settled:
         server.refresher.later(unit.key, refreshing.SEMANTIC_TOKENS)
     known, encoding = known_of(unit, module), server.encoding
-    found = await server.trees.analysed(
-        module, lambda facts: tokens.encoded(list(_placed(module, uri, tokens.tokens(facts, known), lines, encoding)))
-    )
-    return found or []
+
+    def answer(facts: SyntaxFacts) -> list[int]:
+        found = server.readings.tokens(module.uri, facts, known)
+        return tokens.encoded(list(_placed(module, uri, found, lines, encoding)))
+
+    return await server.trees.analysed(module, answer) or []
 
 
 def _placed(
@@ -75,7 +78,7 @@ def _placed(
                 yield line, at, to_units(text, end, encoding) - at, item
 
 
-_LEGEND: Final = lsp.SemanticTokensLegend(list(tokens.TYPES), list(tokens.MODIFIERS))
+_LEGEND: Final = lsp.SemanticTokensLegend(list(TYPES), list(MODIFIERS))
 
 REQUESTS: Final[Requests] = {
     lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: (full, _LEGEND),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from lsprotocol import types as lsp
 
-from nki_lab.lsp.navigation import Asked, asked, located, open_modules, workspace_of
+from nki_lab.lsp.navigation import Asked, asked, located, open_modules, searched, workspace_of
 from nki_lab.lsp.server import Requests, Server
 from nki_lab.query.navigation import structure
 from nki_lab.query.navigation.symbols import Kind, Symbol, document_symbols, workspace_symbols
@@ -69,7 +68,7 @@ async def in_workspace(server: Server, params: lsp.WorkspaceSymbolParams) -> lis
                 )
         return made
 
-    return await asyncio.to_thread(work)
+    return await searched(workspace, work)
 
 
 async def folds(server: Server, params: lsp.FoldingRangeParams) -> list[lsp.FoldingRange] | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.query.fixes.exact_fix import exact_edits, title_of
 from nki_lab.query.fixes.shape_annotations import shape_annotations
 
 _NEAR: Final = re.compile(r"did you mean (.+)\?")
@@ -42,11 +43,14 @@ class QuickFix:
 
 def quick_fixes(found: Diagnostic, lines: Sequence[str]) -> tuple[QuickFix, ...]:
     """Return the edits that would mend a finding in a text of these lines, the likeliest first; none for most
-    findings.
+    findings. Those of `--fix` come before guesses.
     """
     span = found.span
     if span is None or not 0 < span.line <= len(lines):
         return ()
+    exact = exact_edits(found, lines)
+    if exact:
+        return (QuickFix(title_of(exact, lines), *exact[0], True, tuple(exact[1:])),)
     if found.code == "NKI110":
         return _compared(span, lines)
     if found.code == "NKI127":

@@ -34,14 +34,17 @@ Place = tuple[int, int, int, int]
 
 
 class Rewriter(cst.CSTTransformer):
-    """Mends `found` where the tree has exactly what their remedies replace; `count` is how many edits that took."""
+    """Mends `found` where the tree has exactly what their remedies replace; `count` is how many edits that took.
+
+    The tree is one of the `text` or of a part of it: what the text binds decides what may be written.
+    """
 
     METADATA_DEPENDENCIES = (PositionProvider,)
 
-    def __init__(self, found: Iterable[Diagnostic], modules: frozenset[str]) -> None:
+    def __init__(self, found: Iterable[Diagnostic], modules: frozenset[str], text: str) -> None:
         super().__init__()
         self.count = 0
-        self._text = ""
+        self._text = text
         self._modules = modules
         self._found: dict[tuple[str, Place], Diagnostic] = {}
         for item in found:
@@ -67,10 +70,6 @@ class Rewriter(cst.CSTTransformer):
         """Return whether a finding begins where a node does."""
         start = self._place(node)[:2]
         return any(key == code and place[:2] == start for key, place in self._found)
-
-    def visit_Module(self, node: cst.Module) -> None:
-        """Keep the text: what it binds decides what may be written."""
-        self._text = node.code
 
     # -- `is` between constants ----------------------------------------------------------------------------------------
 
@@ -215,7 +214,7 @@ class Rewriter(cst.CSTTransformer):
         if "#" in cst.Module([]).code_for_node(star):
             return updated_node
         free = [*updated_node.params, *updated_node.kwonly_params]
-        defaults = [item.default is not None for item in free]
+        defaults = [item.default is not None for item in (*updated_node.posonly_params, *free)]
         if defaults != sorted(defaults) or updated_node.star_kwarg is not None:
             return updated_node
         changed = updated_node.with_changes(params=free, kwonly_params=(), star_arg=cst.MaybeSentinel.DEFAULT)

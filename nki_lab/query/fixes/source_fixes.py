@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
+from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.extras import extra
-from nki_lab.source.module import decoded
-
-if TYPE_CHECKING:
-    import libcst
+from nki_lab.source.module import NEWLINE, decoded
 
 FIXABLE: Final = frozenset(
     {"NKI016", "NKI109", "NKI110", "NKI114", "NKI127", "NKI304", "NKI311", "NKI601", "NKI602", "NKI603", "NKI604",
@@ -20,6 +18,9 @@ FIXABLE: Final = frozenset(
 )  # fmt: skip
 """Grids on called kernels, a bare `*`, `is` between constants, lists as defaults, aliases of range, flat indices,
 memories as strings, names and keywords that go or are spelt otherwise, literals that stand for members."""
+
+_IMPORT: Final = re.compile(r"(?:^|;)[ \t]*(?:import|from)\s+((?:nki|neuronxcc)\b[^\n#;]*)", re.MULTILINE)
+_FROM: Final = re.compile(r"[\w.]+\s+import\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,40 +31,91 @@ class Fixed:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class FixedTexts:
+    """The texts of a file, or of the cells of a notebook, after `count` edits."""
+
+    texts: tuple[str, ...]
+    count: int
+
+
 def fixed(source: bytes, found: Sequence[Diagnostic]) -> Fixed | None:
     """Return the source with the findings mended that have one exact remedy; None where that is none of them.
 
     A finding is mended where its place holds exactly what the remedy replaces: a literal, not a name that stands for
     it. Raises NKI022 without libcst.
     """
+    read = readable(source)
+    done = None if read is None else fixed_texts((read[0],), found)
+    return None if read is None or done is None else Fixed(done.texts[0].encode(read[1]), done.count)
+
+
+def readable(source: bytes) -> tuple[str, str] | None:
+    """Return the text of a source and its encoding; None where that would not be the same source again."""
+    try:
+        text, encoding = decoded(source)
+        return (text, encoding) if text.encode(encoding) == source else None
+    except (SyntaxError, UnicodeError, LookupError):
+        return None
+
+
+def fixed_texts(texts: Sequence[str], found: Sequence[Diagnostic]) -> FixedTexts | None:
+    """Return texts that stand one below the other with findings mended, as `fixed` does for one source."""
     wanted = [item for item in found if item.code in FIXABLE and item.span is not None]
     if not wanted:
         return None
+    whole, above, count, after = "\n".join(texts), 0, 0, list(texts)
+    for number, text in enumerate(texts):
+        lines = len(NEWLINE.split(text))
+        here = [moved(item, -above) for item in wanted if above < item.line <= above + lines]
+        above += lines
+        done = fixed_part(text, here, whole) if here else None
+        if done is not None:
+            after[number], count = done[0], count + done[1]
+    return FixedTexts(tuple(after), count) if count else None
+
+
+def fixed_part(text: str, found: Sequence[Diagnostic], whole: str) -> tuple[str, int] | None:
+    """Return a text, which is a part of the `whole`, with findings mended, and by how many edits; None for none."""
     with extra("fix", "--fix needs"):
         import libcst
 
         from nki_lab.query.fixes.rewriter import Rewriter
     try:
-        text, encoding = decoded(source)
         module = libcst.parse_module(text)
-    except (SyntaxError, UnicodeError, LookupError, RecursionError, libcst.ParserSyntaxError):
+    except (RecursionError, libcst.ParserSyntaxError):
         return None
     if module.code != text:  # what cannot be written back as it was is left alone
         return None
-    rewriter = Rewriter(wanted, modules_of(module))
+    rewriter = Rewriter(found, modules_of(whole), whole)
     rewritten = libcst.MetadataWrapper(module, unsafe_skip_copy=True).visit(rewriter)
-    return Fixed(rewritten.code.encode(encoding), rewriter.count) if rewriter.count else None
+    return (rewritten.code, rewriter.count) if rewriter.count else None
 
 
-def modules_of(module: libcst.Module) -> frozenset[str]:
+def has_rewriter() -> bool:
+    """Return whether libcst is installed, which the extra `fix` brings."""
+    return importlib.util.find_spec("libcst") is not None
+
+
+def moved(item: Diagnostic, lines: int) -> Diagnostic:
+    """Return a finding so many lines further down."""
+    span = item.span
+    if span is None or not lines:
+        return item
+    place = Span(span.file, span.line + lines, span.column, span.end_line + lines, span.end_column)
+    return replace(item, span=place)
+
+
+def modules_of(text: str) -> frozenset[str]:
     """Return the names that a source binds to NKI: `nl` of `import nki.language as nl`."""
-    head = r"^\s*(?:import\s+(?:nki|neuronxcc)\b|from\s+(?:nki|neuronxcc)\b)"
     found: set[str] = set()
-    for line in re.findall(head + r"[^\n#]*", module.code, re.MULTILINE):
-        names = line.partition("import")[2].strip(" ()")
-        for part in names.split(","):
+    for line in _IMPORT.findall(text):
+        inner = _FROM.match(line)
+        for part in (line[inner.end() :] if inner else line).strip(" ()\r").split(","):
             dotted, _, alias = part.strip().partition(" as ")
-            found.add(alias.strip() or dotted.strip().partition(".")[0])
+            name = dotted.strip().partition(".")[0]
+            if inner or name in ("nki", "neuronxcc"):
+                found.add(alias.strip() or name)
     return frozenset(found - {""})
 
 

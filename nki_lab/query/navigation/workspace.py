@@ -9,10 +9,10 @@ import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from nki_lab.kernel_runtime.interpreter import ModuleFinder
+from nki_lab.kernel_runtime.interpreter import ModuleFinder, Stopped
 from nki_lab.kernel_runtime.interpreter.module_finder import MOST_BYTES
 from nki_lab.query.navigation.reading import Reading, Source, reading_of
 from nki_lab.query.project_files import FOLDERS_UP, callers_of, files_below, uses_nki
@@ -31,13 +31,20 @@ class Workspace:
     """Reads the files of a workspace for one request.
 
     `library` finds modules; `texts` are the open ones by their paths; `folders` are those of the workspace, and
-    the projects of open files.
+    the projects of open files. Once `stop` says so, no further file is read: a search through many ends with `Stopped`.
     """
 
-    def __init__(self, library: ModuleFinder, texts: Mapping[str, Source], folders: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        library: ModuleFinder,
+        texts: Mapping[str, Source],
+        folders: Sequence[str] = (),
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.library = library
         self.texts = texts
         self.folders = tuple(folders)
+        self.stop = stop
         self._read: dict[str, Reading | None] = {}
         self._lines: dict[str, Sequence[str]] = {}
 
@@ -75,12 +82,16 @@ class Workspace:
                 return known
         made = self._made(path)
         with _lock:
+            for older in [key for key in _readings if key[0] == path]:  # of a text that is edited, one for every edit
+                del _readings[older]
             _readings[path, state] = made
             while len(_readings) > KEPT:
                 _readings.popitem(last=False)
         return made
 
     def _made(self, path: str) -> Reading | None:
+        if self.stop():
+            raise Stopped
         opened = self.texts.get(path)
         if opened is None and not path.endswith((".py", ".pyi")):
             return None

@@ -1,0 +1,33 @@
+"""What a server and the processes that it started take, as Linux counts it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    tasks = Path(f"/proc/{pid}/task")
+    found = [task.joinpath("children").read_text(encoding="ascii") for task in tasks.iterdir()]
+    return [int(number) for number in " ".join(found).split()]
+
+
+def family(pid: int) -> list[int]:
+    """A process with those that it has started, and those that they have."""
+    return [pid, *(item for child in children(pid) for item in family(child))]
+
+
+def resident_bytes(pid: int) -> list[int]:
+    """The resident memory of a process and of each that it has started."""
+    pages = [int(Path(f"/proc/{item}/statm").read_text(encoding="ascii").split()[1]) for item in family(pid)]
+    return [item * os.sysconf("SC_PAGE_SIZE") for item in pages]
+
+
+def cpu_seconds(pid: int) -> dict[int, float]:
+    """The processor time of a process and of each that it has started, by their numbers."""
+    found = {}
+    for item in family(pid):
+        fields = Path(f"/proc/{item}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        found[item] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return found
