@@ -112,7 +112,7 @@ def test_figures_are_those_of_a_profile(lens: Client, uri: str, tmp_path: Path) 
 def test_without_an_estimate_the_reason_is_said(lens: Client, uri: str) -> None:
     configure(lens)
     lens.open(uri, KERNEL.replace(": nt.tensor[(128, 512), nl.float32]", ""))
-    assert titles(lens, uri)["k"][1:3] == ["no latency estimate: its shapes are not known", ""]
+    assert titles(lens, uri)["k"][1:3] == ["no latency estimate: its shapes are not known", "no peaks of SBUF and PSUM"]
     lens.change(uri, KERNEL.replace("src=x)", "src=x, flavour=3)"))
     assert titles(lens, uri)["k"][1] == "no latency estimate: NKI002 stops it"
     assert titles(lens, uri)["k"][3].startswith("1 finding on trn2")

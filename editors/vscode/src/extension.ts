@@ -13,8 +13,8 @@ const NO_SOURCES = '**/{node_modules,.venv,venv,site-packages,__pycache__}/**';
 
 export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel('NKI Lab', { log: true });
-  const server = new ServerHandle(log, context.extensionPath, middleware());
   const status = new Status();
+  const server = new ServerHandle(log, context.extensionPath, middleware(status));
   context.subscriptions.push(log, server, status, ...commands(server, log));
 
   const look = (document: vscode.TextDocument) => {
@@ -38,9 +38,18 @@ async function lookThroughWorkspace(server: ServerHandle): Promise<void> {
   if (await anyUsesNki(files.map(file => file.fsPath))) await server.start();
 }
 
-/** Puts the cell that a code lens asks for into the notebook at hand; the server shows it beside a file by itself. */
-function middleware(): Middleware {
+/**
+ * Tells the status which documents the server has answered for, and puts the cell that a code lens asks for into the
+ * notebook at hand; the server shows it beside a file by itself.
+ */
+function middleware(status: Status): Middleware {
   return {
+    provideDiagnostics: async (document, previous, token, next) => {
+      const report = await next(document, previous, token);
+      if (report !== undefined && report !== null)
+        status.examine(document instanceof vscode.Uri ? document : document.uri);
+      return report;
+    },
     executeCommand: async (command, args, next): Promise<unknown> => {
       const notebook = vscode.window.activeNotebookEditor;
       const [uri, kernel] = args as unknown[];

@@ -1,4 +1,4 @@
-/** Shows the target of the settings and the number of findings in the file at hand. */
+/** Shows the target of the settings and the number of findings in the file at hand, once the server has examined it. */
 
 import * as vscode from 'vscode';
 
@@ -9,6 +9,7 @@ const SOURCE = 'nki-lab';
 export class Status implements vscode.Disposable {
   private readonly item = vscode.window.createStatusBarItem(vscode.StatusBarAlignment.Right, 90);
   private readonly changes: vscode.Disposable;
+  private readonly examined = new Set<string>();
 
   constructor() {
     this.item.name = 'NKI';
@@ -20,6 +21,12 @@ export class Status implements vscode.Disposable {
       vscode.languages.onDidChangeDiagnostics(update),
       vscode.workspace.onDidChangeConfiguration(update),
     );
+    this.update();
+  }
+
+  /** Note that the server has answered for a document. */
+  examine(uri: vscode.Uri): void {
+    this.examined.add(uri.toString());
     this.update();
   }
 
@@ -35,8 +42,10 @@ export class Status implements vscode.Disposable {
       return;
     }
     const target = vscode.workspace.getConfiguration('nki-lab', document.uri).get<string>('target', '');
+    const isExamined = this.examined.has(document.uri.toString());
     const count = vscode.languages.getDiagnostics(document.uri).filter(found => found.source === SOURCE).length;
-    this.item.text = `NKI${target === '' ? '' : ` ${target}`}: ${count} finding${count === 1 ? '' : 's'}`;
+    const findings = isExamined ? [`${count} finding${count === 1 ? '' : 's'}`] : [];
+    this.item.text = [`NKI${target === '' ? '' : ` ${target}`}`, ...findings].join(': ');
     this.item.show();
   }
 }
