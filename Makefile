@@ -12,6 +12,7 @@ READY := $(VENV)/.ready
 MATRIX := .venv-matrix
 DOCS := .venv-docs
 NODE := labextension/node_modules/.ready
+VSCODE := editors/vscode
 ASSETS := nki_lab/widgets/static/assets.json
 GENERATED := labextension/src/_generated
 N ?= 10000
@@ -24,7 +25,7 @@ ifneq ($(shell cat $(VENV)/.home 2>/dev/null),$(CURDIR))
 $(READY): made-elsewhere
 endif
 
-.PHONY: help demo lab test test-newest test-matrix test-all lint lint-python lint-typescript assets chromium screenshots docs format fuzz bench calibration clean made-elsewhere
+.PHONY: help demo lab test test-newest test-matrix test-all lint lint-python lint-typescript assets vscode chromium screenshots docs format fuzz bench calibration clean made-elsewhere
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -71,7 +72,10 @@ lint-python: $(READY)
 $(NODE): labextension/package.json labextension/package-lock.json labextension/.npmrc scripts/node-modules
 	@scripts/node-modules
 
-lint-typescript: $(NODE) $(READY)
+$(VSCODE)/node_modules/.ready: $(VSCODE)/package-lock.json $(VSCODE)/.npmrc scripts/node-modules
+	@scripts/node-modules $(VSCODE)
+
+lint-typescript: $(NODE) $(VSCODE)/node_modules/.ready $(READY)
 	@$(PY) scripts/views_schema.py --out build/schema
 	@$(PY) scripts/lsp_settings.py --out build/schema
 	@diff --recursive build/schema/$(GENERATED) $(GENERATED) || { echo "make assets writes these files" >&2; exit 1; }
@@ -80,12 +84,20 @@ lint-typescript: $(NODE) $(READY)
 	@cd labextension && npm run --silent test
 	@cd labextension && npm run --silent build -- --out ../build/widgets
 	@$(PY) scripts/assets.py --check build/widgets
+	@cd $(VSCODE) && npm run --silent types && npm run --silent lint && npm run --silent test
 
 assets: $(NODE) $(READY) ## build the views that pages and notebooks load, after a change in labextension/ or of what it shows
 	@$(PY) scripts/views_schema.py
 	@$(PY) scripts/lsp_settings.py
 	@cd labextension && npm run --silent build
 	@$(PYTHON) scripts/assets.py
+
+# vsce wants the licence beside the manifest.
+vscode: $(VSCODE)/node_modules/.ready $(READY) ## the extension for VS Code, build/nki-lab-VERSION.vsix
+	@PYTHONPATH=. $(PY) scripts/vscode_manifest.py
+	@cp LICENSE $(VSCODE)/LICENSE.txt
+	@mkdir -p build
+	@cd $(VSCODE) && npm run --silent build && npm run --silent pack -- --out ../../build/
 
 chromium:
 	@scripts/chromium
@@ -119,5 +131,5 @@ calibration: $(READY) ## published measurements beside predictions, in docs/accu
 	@$(PY) -m benchmarks.calibration $(if $(KERNELS),--kernels $(KERNELS)) $(if $(REASON),--worse "$(REASON)")
 
 clean: ## remove environments, node_modules, caches and built packages
-	rm -rf $(VENV) $(MATRIX) $(DOCS) labextension/node_modules labextension/dev build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(MATRIX) $(DOCS) labextension/node_modules labextension/dev $(VSCODE)/node_modules $(VSCODE)/dist build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -not -path './.git/*' -not -path '*/node_modules/*' -prune -exec rm -rf {} +

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from nki_lab import codes
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.own_faults import REPOSITORY
+from nki_lab.query import links
 from nki_lab.query.fixes.quick_fixes import quick_fixes
 from nki_lab.source_files import lines_of
 
@@ -63,10 +64,16 @@ def _rule(code: str) -> JsonObject:
         "shortDescription": {"text": entry.title},
         "fullDescription": {"text": entry.body.partition("\n\n")[2].partition("\n\n")[0].replace("\n", " ").strip()},
         "help": {"text": entry.body, "markdown": entry.body},
-        "helpUri": f"{REPOSITORY}/blob/main/nki_lab/codes/{entry.slug}.md",
+        "helpUri": _page(code, entry.slug),
         "defaultConfiguration": {"level": _LEVELS[entry.severity]},
         "properties": {"tags": [entry.outcome], "problem.severity": _PROBLEMS[entry.severity]},
     }
+
+
+def _page(code: str, slug: str) -> str:
+    """Return the page of a code on the site, else in the repository: a report is read where no package lies."""
+    link = links.code_link(code)
+    return link if link.startswith("https://") else f"{REPOSITORY}/blob/main/nki_lab/codes/{slug}.md"
 
 
 def _result(item: Diagnostic, index: int, lines: Lines) -> JsonObject:

@@ -67,12 +67,16 @@ def example_arguments(facts: SyntaxFacts, kernel: str) -> str:
     return ", ".join(f"{arg.arg}={_EXAMPLE}" for arg in needed)
 
 
-def call_cell(kernel: str, arguments: str, target: str, *, known: bool) -> str:
-    """Return the cell that runs a kernel and shows the run; without `known` shapes it says that they are examples."""
+def call_cell(kernel: str, arguments: str, target: str, *, known: bool, page: str = "") -> str:
+    """Return the cell that runs a kernel and shows the run, or writes it as a page into the file `page`.
+
+    Without `known` shapes it says that they are examples.
+    """
     nisa = "import nki.isa as nisa\n" if "nisa." in arguments else ""
     note = "" if known else "# The shapes are examples: the source gives none.\n"
     call = f'nki_lab.run({kernel}, {arguments}, target="{target}")' if arguments else f"nki_lab.run({kernel})"
-    return f"{nisa}rng = np.random.default_rng(0)\n{note}run = {call}\nrun.view()\n"
+    shown = f"run.to_html({page!r})" if page else "run.view()"
+    return f"{nisa}rng = np.random.default_rng(0)\n{note}run = {call}\n{shown}\n"
 
 
 def cell(kernel: str, arguments: str, target: str, *, known: bool) -> str:
@@ -80,15 +84,16 @@ def cell(kernel: str, arguments: str, target: str, *, known: bool) -> str:
     return f"{_HEAD}\n{call_cell(kernel, arguments, target, known=known)}"
 
 
-def script(file: str, kernel: str, arguments: str, target: str, *, known: bool) -> str:
-    """Return a script in cells (`# %%`) that imports a kernel from its file and runs it."""
+def script(file: str, kernel: str, arguments: str, target: str, *, known: bool, page: str = "") -> str:
+    """Return a script in cells (`# %%`) that imports a kernel from its file and runs it, as `call_cell` says."""
     folder, module = _module(Path(file))
     path = f"import sys\n\nsys.path.insert(0, {str(folder)!r})\n"
     if all(part.isidentifier() and not iskeyword(part) for part in module.split(".")):
         path += f"from {module} import {kernel}\n"
     else:
         path += f"from importlib import import_module\n\n{kernel} = import_module({module!r}).{kernel}\n"
-    return f"# %% {kernel} on the simulator\n{_HEAD}{path}\n# %%\n{call_cell(kernel, arguments, target, known=known)}"
+    call = call_cell(kernel, arguments, target, known=known, page=page)
+    return f"# %% {kernel} on the simulator\n{_HEAD}{path}\n# %%\n{call}"
 
 
 def _module(path: Path) -> tuple[Path, str]:

@@ -112,7 +112,7 @@ def test_figures_are_those_of_a_profile(lens: Client, uri: str, tmp_path: Path) 
 def test_without_an_estimate_the_reason_is_said(lens: Client, uri: str) -> None:
     configure(lens)
     lens.open(uri, KERNEL.replace(": nt.tensor[(128, 512), nl.float32]", ""))
-    assert titles(lens, uri)["k"][1:3] == ["no latency estimate: its shapes are not known", ""]
+    assert titles(lens, uri)["k"][1:3] == ["no latency estimate: its shapes are not known", "no peaks of SBUF and PSUM"]
     lens.change(uri, KERNEL.replace("src=x)", "src=x, flavour=3)"))
     assert titles(lens, uri)["k"][1] == "no latency estimate: NKI002 stops it"
     assert titles(lens, uri)["k"][3].startswith("1 finding on trn2")
@@ -158,6 +158,16 @@ def test_the_cell_of_a_file_runs(lens: Client, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert execute(lens, "nki-lab.cell", path.as_uri(), "k", {"show": False})["uri"] is None
+
+
+def test_the_script_of_a_file_writes_the_page_that_is_asked_for(lens: Client, tmp_path: Path) -> None:
+    configure(lens)
+    path, page = tmp_path / "kernels.py", tmp_path / "run.html"
+    path.write_text(KERNEL)
+    lens.open(path.as_uri(), KERNEL)
+    found = execute(lens, "nki-lab.cell", path.as_uri(), "k", {"show": False, "page": str(page)})
+    subprocess.run([sys.executable, "-c", found["cell"]], check=True, timeout=120, env={"PYTHONPATH": str(ROOT)})
+    assert "Content-Security-Policy" in page.read_text()
 
 
 def test_the_cell_of_a_file_with_an_odd_name_runs(lens: Client, tmp_path: Path) -> None:

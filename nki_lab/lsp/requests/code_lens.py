@@ -120,11 +120,14 @@ async def cell(server: Server, uri: str, kernel: str, options: object = None) ->
     """Return the cell that runs a kernel, and show it in an editor that shows documents.
 
     `cell` is Python for the notebook that defines the kernel; of a kernel in a file it imports that file. The document
-    that is shown, `uri`, is a script of cells (`# %%`), in a folder of its own. With `{"show": False}` nothing is. None
-    where the document is not open, or has no such kernel.
+    that is shown, `uri`, is a script of cells (`# %%`), in a folder of its own. With `{"show": False}` nothing is;
+    with `{"page": PATH}` a file's script writes the run as a page there. None where the document is not open, or has
+    no such kernel.
     """
     from nki_lab.query import running
 
+    given = plain(options)
+    table: Mapping[str, object] = given if isinstance(given, dict) else {}
     estimate = await estimate_of(server, uri, kernel)
     module = server.checker.module(uri)
     names = None if module is None else await server.trees.analysed(module, lenses.kernels)
@@ -138,9 +141,10 @@ async def cell(server: Server, uri: str, kernel: str, options: object = None) ->
     if module.is_notebook or not Path(module.file).is_absolute():
         text = running.cell(kernel, arguments, target, known=known)
     else:
-        text = running.script(module.file, kernel, arguments, target, known=known)
+        page = str(table.get("page") or "")
+        text = running.script(module.file, kernel, arguments, target, known=known, page=page)
     window = server.client_capabilities.window
-    wanted = options.get("show", True) if isinstance(options, dict) else True
+    wanted = table.get("show", True)
     shown = None
     if wanted and window is not None and window.show_document is not None and window.show_document.support:
         shown = await asyncio.to_thread(_written, kernel, text)

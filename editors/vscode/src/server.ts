@@ -1,0 +1,162 @@
+/** Starts, restarts and ends the language server. */
+
+import { execFile } from 'node:child_process';
+
+import * as vscode from 'vscode';
+import { LanguageClient, RevealOutputChannelOn, type Middleware } from 'vscode-languageclient/node';
+
+import { installation, interpreter, type Sources } from './interpreter';
+
+const SECTION = 'nki-lab';
+const CHECK_MILLISECONDS = 60_000;
+
+/** The part of the Python extension's interface that says which environment is active. */
+interface PythonExtension {
+  environments: {
+    getActiveEnvironmentPath(resource?: vscode.Uri): { path: string };
+    onDidChangeActiveEnvironmentPath(listener: () => void): vscode.Disposable;
+  };
+}
+
+export class ServerHandle implements vscode.Disposable {
+  private client: LanguageClient | undefined;
+  private work: Promise<void> = Promise.resolve();
+  private isWanted = false;
+  private isWatchingPython = false;
+  private readonly changes: vscode.Disposable[] = [];
+
+  constructor(
+    private readonly log: vscode.LogOutputChannel,
+    private readonly home: string,
+    private readonly middleware: Middleware,
+  ) {}
+
+  get isRunning(): boolean {
+    return this.client?.isRunning() ?? false;
+  }
+
+  /** Start the server, unless it runs; later calls wait for earlier ones. */
+  start(): Promise<void> {
+    this.isWanted = true;
+    return this.after(async () => {
+      if (this.client === undefined) await this.open();
+    });
+  }
+
+  /** End the server and start it with the settings of now; a server that nobody wanted so far stays off. */
+  restart(): Promise<void> {
+    return this.after(async () => {
+      await this.close();
+      if (this.isWanted) await this.open();
+    });
+  }
+
+  stop(): Promise<void> {
+    this.isWanted = false;
+    return this.after(() => this.close());
+  }
+
+  /** Return the interpreter of the settings; undefined where there is none. */
+  async python(): Promise<string | undefined> {
+    const folders = (vscode.workspace.workspaceFolders ?? []).map(folder => folder.uri.fsPath);
+    return interpreter(await this.sources(), folders, vscode.workspace.isTrusted);
+  }
+
+  /** Ask the running server for a command's result. */
+  execute(command: string, args: unknown[]): Promise<unknown> {
+    if (this.client === undefined) return Promise.reject(new Error('the language server does not run'));
+    return this.client.sendRequest('workspace/executeCommand', { command, arguments: args });
+  }
+
+  dispose(): void {
+    for (const item of this.changes) item.dispose();
+    void this.stop();
+  }
+
+  private after(step: () => Promise<void>): Promise<void> {
+    this.work = this.work.then(step).catch((error: unknown) => {
+      this.log.appendLine(String(error));
+      void vscode.window
+        .showErrorMessage(`NKI: the language server did not start: ${String(error)}`, 'Show log')
+        .then(button => button !== undefined && this.log.show(true));
+    });
+    return this.work;
+  }
+
+  private async open(): Promise<void> {
+    const python = await this.python();
+    if (python === undefined) {
+      await this.askForInterpreter('NKI: there is no Python 3 on PATH outside the workspace.');
+      return;
+    }
+    const missing = await this.whyNot(python);
+    if (missing !== undefined) {
+      this.log.appendLine(missing);
+      await this.askForInterpreter(`NKI: nki_lab is not installed in ${python}: ${installation(python)}`);
+      return;
+    }
+    this.log.appendLine(`starting ${python} -P -m nki_lab.lsp`);
+    // In the extension's folder: the workspace may be hostile.
+    const run = { command: python, args: ['-P', '-m', 'nki_lab.lsp'], options: { cwd: this.home } };
+    const client = new LanguageClient(SECTION, 'NKI Lab', run, {
+      documentSelector: [{ language: 'python' }],
+      outputChannel: this.log,
+      revealOutputChannelOn: RevealOutputChannelOn.Never,
+      synchronize: { configurationSection: SECTION },
+      middleware: this.middleware,
+    });
+    this.client = client;
+    try {
+      await client.start();
+    } catch (error) {
+      this.client = undefined;
+      throw error;
+    }
+  }
+
+  private async close(): Promise<void> {
+    const client = this.client;
+    this.client = undefined;
+    await client?.dispose();
+  }
+
+  /** Return why the server cannot be started with an interpreter. */
+  private whyNot(python: string): Promise<string | undefined> {
+    return new Promise(answer => {
+      const options = { cwd: this.home, timeout: CHECK_MILLISECONDS };
+      execFile(python, ['-P', '-m', 'nki_lab.lsp', '--help'], options, (error, _out, complaint) =>
+        answer(error === null ? undefined : complaint || error.message),
+      );
+    });
+  }
+
+  private async askForInterpreter(text: string): Promise<void> {
+    const chosen = await vscode.window.showWarningMessage(text, 'Choose interpreter', 'Show log');
+    if (chosen === 'Choose interpreter') await vscode.commands.executeCommand('nki-lab.chooseInterpreter');
+    else if (chosen !== undefined) this.log.show(true);
+  }
+
+  private async sources(): Promise<Sources> {
+    const own = vscode.workspace.getConfiguration(SECTION).inspect<string>('server.interpreter');
+    const python = vscode.workspace.getConfiguration('python');
+    return {
+      setting: vscode.workspace.getConfiguration(SECTION).get<string>('server.interpreter', ''),
+      ownSetting: own?.globalValue ?? '',
+      active: await this.active(),
+      fallback: python.get<string>('defaultInterpreterPath', ''),
+      ownFallback: python.inspect<string>('defaultInterpreterPath')?.globalValue ?? '',
+      path: process.env.PATH ?? '',
+    };
+  }
+
+  private async active(): Promise<string> {
+    const extension = vscode.extensions.getExtension<PythonExtension>('ms-python.python');
+    if (extension === undefined || !vscode.workspace.isTrusted) return '';
+    const { environments } = await extension.activate();
+    if (!this.isWatchingPython) {
+      this.isWatchingPython = true;
+      this.changes.push(environments.onDidChangeActiveEnvironmentPath(() => void this.restart()));
+    }
+    return environments.getActiveEnvironmentPath(vscode.workspace.workspaceFolders?.[0]?.uri).path;
+  }
+}
