@@ -32,6 +32,8 @@ ARGUMENTS = (
     "--no-first-run", "--js-flags=--expose-gc", "--enable-precise-memory-info",
 )  # fmt: skip
 SECONDS = 45
+# What our users need not have: where it is installed, the list of completions is in its order.
+OTHER_CLIENT = "@jupyter-lsp/jupyterlab-lsp"
 # The cells of a notebook that runs a small kernel.
 START = "%load_ext nki_lab\nimport numpy as np, nki, nki.isa as nisa, nki.language as nl, nki_lab\n"
 ADD = """@nki.jit
@@ -61,8 +63,8 @@ class Lab:
 
 
 @contextlib.contextmanager
-def lab(folder: Path) -> Iterator[Lab]:
-    """Start JupyterLab for a folder; what it keeps of itself goes into a hidden one there."""
+def lab(folder: Path, *, without: tuple[str, ...] = ()) -> Iterator[Lab]:
+    """Start JupyterLab for a folder, `without` some extensions; what it keeps of itself goes into a hidden one there."""
     state = folder / ".lab"
     extensions = state / "extensions"
     shutil.copytree(EXTENSION, extensions / "nki-lab")
@@ -74,6 +76,9 @@ def lab(folder: Path) -> Iterator[Lab]:
     enabled = state / "config" / "jupyter_server_config.d"
     enabled.mkdir(parents=True)
     shutil.copy(ENABLED, enabled)
+    disabled = state / "config" / "labconfig" / "page_config.json"
+    disabled.parent.mkdir()
+    disabled.write_text(json.dumps({"disabledExtensions": dict.fromkeys(without, True)}), encoding="utf-8")
     port = _free_port()
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(state / "config"), "JUPYTER_DATA_DIR": str(state / "data"),
