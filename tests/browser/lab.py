@@ -79,7 +79,7 @@ def lab(folder: Path, *, without: tuple[str, ...] = ()) -> Iterator[Lab]:
     disabled = state / "config" / "labconfig" / "page_config.json"
     disabled.parent.mkdir()
     disabled.write_text(json.dumps({"disabledExtensions": dict.fromkeys(without, True)}), encoding="utf-8")
-    port = _free_port()
+    port = free_port()
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(state / "config"), "JUPYTER_DATA_DIR": str(state / "data"),
         "JUPYTER_RUNTIME_DIR": str(state / "runtime"), "JUPYTERLAB_WORKSPACES_DIR": str(state / "workspaces"),
@@ -97,20 +97,22 @@ def lab(folder: Path, *, without: tuple[str, ...] = ()) -> Iterator[Lab]:
         server = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=environment)
     try:
         url = f"http://127.0.0.1:{port}"
-        _wait(f"{url}/api/status", server, log)
+        wait(f"{url}/api/status", server, log)
         yield Lab(url, folder)
     finally:
         server.terminate()
         server.wait(20)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of this machine that nothing listens on."""
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
         return int(place.getsockname()[1])
 
 
-def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+def wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a server answers; one that does not has its log in the error."""
     end = time.monotonic() + SECONDS
     while True:
         with contextlib.suppress(OSError, urllib.error.URLError):

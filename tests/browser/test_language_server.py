@@ -125,6 +125,7 @@ def test_a_hover_has_the_finding_with_its_fix_and_the_page_of_its_code(jupyter: 
     card.wait_for()
     assert card.locator(".nki-lab-code").inner_text().startswith("NKI")
     card.locator(".nki-lab-fix").first.click()
+    card.wait_for(state="detached")
     squiggle(tab).first.wait_for(state="detached")
     assert source(tab, 1) == CELL
 
