@@ -18,7 +18,7 @@ import * as esbuild from 'esbuild';
 const here = dirname(fileURLToPath(import.meta.url));
 const shipped = values('--out')[0] ?? join(here, '..', 'nki_lab', 'widgets');
 
-/** Style sheets become texts, without what only readers need. */
+/** Style sheets become texts, without what only readers need; pictures become texts as they are. */
 const cssAsText = minify => ({
   name: 'css-as-text',
   setup(build) {
@@ -39,6 +39,7 @@ const options = dev => ({
   sourcemap: dev ? 'inline' : false,
   legalComments: 'none',
   logLevel: 'warning',
+  loader: { '.svg': 'text' },
   plugins: [cssAsText(!dev)],
 });
 

@@ -4,19 +4,19 @@ import { dirname, join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
-  // Style sheets are texts here, as build.mjs makes them. Their ids get another ending than .css, or else the ordinary
+  // Style sheets and pictures are texts here, as build.mjs makes them. Their ids get another ending than .css, or else the ordinary
   // handling of style sheets takes them over and empties them.
   plugins: [
     {
       name: 'css-as-text',
       enforce: 'pre',
       resolveId(source, importer) {
-        return source.endsWith('.css') && importer !== undefined
+        return /\.(css|svg)$/.test(source) && importer !== undefined
           ? `\0${join(dirname(importer), source)}.txt`
           : undefined;
       },
       load(id) {
-        const file = /^\0(.*\.css)\.txt$/.exec(id)?.[1];
+        const file = /^\0(.*\.(?:css|svg))\.txt$/.exec(id)?.[1];
         return file === undefined ? undefined : `export default ${JSON.stringify(readFileSync(file, 'utf8'))};`;
       },
     },

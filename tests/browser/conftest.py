@@ -8,18 +8,18 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.lab import ROOT, Lab, Window, chromium, lab, window
+from tests.browser.lab import OTHER_CLIENT, ROOT, Lab, Window, chromium, lab, window
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.ipynb"))
 
 
 @pytest.fixture(scope="session")
 def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """JupyterLab over a folder with the examples."""
+    """JupyterLab over a folder with the examples, without jupyterlab-lsp."""
     folder = tmp_path_factory.mktemp("notebooks")
     for example in EXAMPLES:
         shutil.copy(example, folder)
-    with lab(folder) as started:
+    with lab(folder, without=(OTHER_CLIENT,)) as started:
         yield started
 
 

@@ -32,6 +32,8 @@ ARGUMENTS = (
     "--no-first-run", "--js-flags=--expose-gc", "--enable-precise-memory-info",
 )  # fmt: skip
 SECONDS = 45
+# What our users need not have: where it is installed, the list of completions is in its order.
+OTHER_CLIENT = "@jupyter-lsp/jupyterlab-lsp"
 # The cells of a notebook that runs a small kernel.
 START = "%load_ext nki_lab\nimport numpy as np, nki, nki.isa as nisa, nki.language as nl, nki_lab\n"
 ADD = """@nki.jit
@@ -61,8 +63,8 @@ class Lab:
 
 
 @contextlib.contextmanager
-def lab(folder: Path) -> Iterator[Lab]:
-    """Start JupyterLab for a folder; what it keeps of itself goes into a hidden one there."""
+def lab(folder: Path, *, without: tuple[str, ...] = ()) -> Iterator[Lab]:
+    """Start JupyterLab for a folder, `without` some extensions; what it keeps of itself goes into a hidden one there."""
     state = folder / ".lab"
     extensions = state / "extensions"
     shutil.copytree(EXTENSION, extensions / "nki-lab")
@@ -74,7 +76,10 @@ def lab(folder: Path) -> Iterator[Lab]:
     enabled = state / "config" / "jupyter_server_config.d"
     enabled.mkdir(parents=True)
     shutil.copy(ENABLED, enabled)
-    port = _free_port()
+    disabled = state / "config" / "labconfig" / "page_config.json"
+    disabled.parent.mkdir()
+    disabled.write_text(json.dumps({"disabledExtensions": dict.fromkeys(without, True)}), encoding="utf-8")
+    port = free_port()
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(state / "config"), "JUPYTER_DATA_DIR": str(state / "data"),
         "JUPYTER_RUNTIME_DIR": str(state / "runtime"), "JUPYTERLAB_WORKSPACES_DIR": str(state / "workspaces"),
@@ -92,20 +97,22 @@ def lab(folder: Path) -> Iterator[Lab]:
         server = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=environment)
     try:
         url = f"http://127.0.0.1:{port}"
-        _wait(f"{url}/api/status", server, log)
+        wait(f"{url}/api/status", server, log)
         yield Lab(url, folder)
     finally:
         server.terminate()
         server.wait(20)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of this machine that nothing listens on."""
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
         return int(place.getsockname()[1])
 
 
-def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+def wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a server answers; one that does not has its log in the error."""
     end = time.monotonic() + SECONDS
     while True:
         with contextlib.suppress(OSError, urllib.error.URLError):

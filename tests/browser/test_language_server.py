@@ -8,7 +8,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from tests.browser.lab import START, Lab, Window
+from playwright.sync_api import Browser
+
+from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET
+from tests.browser.lab import START, Lab, Window, lab, window
 
 CELL = """%%nki --target trn2
 import nki.typing as nt
@@ -76,6 +79,32 @@ def test_names_are_completed_with_the_keyboard_in_jupyterlabs_own_list(jupyter: 
     )
 
 
+def test_missing_arguments_come_first_with_their_sign(jupyter: Lab, tab: Window) -> None:
+    tab.open(jupyter, jupyter.notebook("arguments.ipynb", START, CELL))
+    edit(tab, 1, "tile = nl.load(x)")
+    tab.page.locator(".nki-lab-hint").first.wait_for()
+    tab.page.keyboard.type("\nnl.zeros((128, 64), ")
+    tab.page.keyboard.press("Tab")
+    tab.page.locator(".jp-Completer-item").first.wait_for()
+    assert tab.page.locator(".jp-Completer-match").first.inner_text() == "dtype="
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_function(
+        "() => jupyterapp.shell.currentWidget.content.widgets[1].model.sharedModel.getSource().includes('64), dtype=')"
+    )
+
+
+def test_completions_are_those_that_begin_as_typed(jupyter: Lab, tab: Window) -> None:
+    tab.open(jupyter, jupyter.notebook("begun.ipynb", START, CELL))
+    edit(tab, 1, "tile = nl.load(x)")
+    tab.page.locator(".nki-lab-hint").first.wait_for()
+    tab.page.keyboard.type("\nnisa.nc_ma")
+    tab.page.keyboard.press("Tab")
+    tab.page.locator(".jp-Completer-item").first.wait_for()
+    shown = tab.page.locator(".jp-Completer-match").all_inner_texts()
+    assert "nc_matmul" in shown
+    assert all(name.startswith("nc_ma") for name in shown)
+
+
 def test_a_call_shows_its_signature_while_it_is_typed(jupyter: Lab, tab: Window) -> None:
     tab.open(jupyter, jupyter.notebook("signature.ipynb", START, CELL))
     edit(tab, 1, "tile = nl.load(x)")
@@ -96,6 +125,7 @@ def test_a_hover_has_the_finding_with_its_fix_and_the_page_of_its_code(jupyter: 
     card.wait_for()
     assert card.locator(".nki-lab-code").inner_text().startswith("NKI")
     card.locator(".nki-lab-fix").first.click()
+    card.wait_for(state="detached")
     squiggle(tab).first.wait_for(state="detached")
     assert source(tab, 1) == CELL
 
@@ -152,9 +182,16 @@ def test_the_notebooks_findings_are_listed_and_one_is_gone_to(jupyter: Lab, tab:
     tab.page.locator(".nki-lab-status", has_text="2 findings").click()
     rows = tab.page.locator(".jp-Dialog .nki-lab-row")
     assert rows.count() == 2
+    assert "loat" in rows.nth(0).inner_text()
+    assert _bottom(rows.nth(0).locator(".nki-lab-message")) <= _bottom(rows.nth(0))  # it is in sight
     rows.nth(1).click()
     tab.page.locator(".jp-Dialog").wait_for(state="detached")
     assert tab.page.evaluate("() => jupyterapp.shell.currentWidget.content.activeCellIndex") == 2
+
+
+def _bottom(place: Any) -> float:
+    box = place.bounding_box()
+    return float(box["y"] + box["height"])
 
 
 def test_the_menu_sets_the_target(jupyter: Lab, tab: Window) -> None:
@@ -165,12 +202,36 @@ def test_the_menu_sets_the_target(jupyter: Lab, tab: Window) -> None:
     tab.page.locator(".lm-Menu-item", has_text="Target trn1").click()
     tab.page.locator(".nki-lab-status", has_text="NKI · trn1 · 0 findings").wait_for()
     tab.command("nki-lab:target", target="")
-    tab.page.locator(".nki-lab-status", has_text="NKI · 0 findings").wait_for()
+    tab.page.locator(".nki-lab-status", has_text=f"NKI · {DEFAULT_TARGET} · 0 findings").wait_for()
+
+
+def test_the_status_bar_has_the_target_of_the_project(jupyter: Lab, tab: Window) -> None:
+    project = jupyter.folder / "project"
+    project.mkdir()
+    (project / "pyproject.toml").write_text('[tool.nki-lab]\ntarget = "trn1"\n', encoding="utf-8")
+    tab.open(jupyter, jupyter.notebook("project/own.ipynb", START, CELL))
+    tab.page.locator(".nki-lab-status", has_text="NKI · trn1 · ").wait_for()
 
 
 def test_the_launcher_opens_the_examples(jupyter: Lab, tab: Window) -> None:
     tab.open(jupyter, jupyter.notebook("launcher.ipynb", START))
     tab.command("launcher:create")
-    tab.page.locator(".jp-LauncherCard", has_text="Open the Examples").click()
+    tab.page.locator(".jp-LauncherCard", has_text="NKI Examples").click()
     tab.page.locator(".jp-NotebookPanel", has_text="first kernel").first.wait_for()
     assert (jupyter.folder / "nki-examples" / "05_flash_attention.ipynb").is_file()
+
+
+def test_beside_jupyterlab_lsp_nothing_is_drawn_twice(browser: Browser, tmp_path: Path) -> None:
+    with lab(tmp_path) as both, window(browser) as tab:
+        tab.open(both, both.notebook("both.ipynb", START, FAULTY))
+        tab.page.locator("#jp-main-statusbar", has_text="Initialized").wait_for()  # jupyterlab-lsp's server
+        squiggle(tab).first.wait_for()
+        tab.page.wait_for_timeout(2000)  # findings of another client would be there by now
+        assert squiggle(tab).count() == 1
+        assert tab.page.locator("[class*=cm-lintRange], .cm-lsp-hover-available").count() == 0
+        squiggle(tab).first.hover()
+        tab.page.locator(".nki-lab-card").wait_for()
+        tab.page.wait_for_timeout(1000)
+        assert tab.page.locator(".nki-lab-card").count() == 1
+        assert tab.page.locator(".lsp-hover, .lsp-completer-panel").count() == 0
+        assert tab.errors == []

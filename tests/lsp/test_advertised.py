@@ -233,6 +233,7 @@ def test_commands_are_executed(project: Project, command: str) -> None:
         "nki-lab.explain": ["NKI201"],
         "nki-lab.cell": [project.uri, "kernel", {"show": False}],
         "nki-lab.targets": [project.uri],
+        "nki-lab.target": [project.uri],
     }
     params = {"command": command, "arguments": arguments[command]}
     assert project.client.request("workspace/executeCommand", params)

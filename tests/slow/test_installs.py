@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from tests.browser.lab import ADD, START
+from tests.browser.lab import ADD, START, Lab, chromium, free_port, wait, window
 from tests.codebase.test_docs import COMMAND, blocks, commands
 from tests.lsp.client import Client
 
@@ -219,6 +219,34 @@ def test_the_notebook_extra_runs_cells_and_brings_the_extension_and_the_server(
     widget = json.loads(called(python, "-c", RUNNING, folder=tmp_path, given=json.dumps(viewed)))
     assert "application/vnd.jupyter.widget-view+json" in widget[2]
     assert "error" not in widget[3]
+
+
+def test_notebook_7_has_squiggles_and_fixes(install: Install, tmp_path: Path) -> None:
+    python = install("notebook", more=("notebook==7.6.5",))
+    shown = Lab(f"http://127.0.0.1:{(port := free_port())}", tmp_path)
+    name = shown.notebook("fault.ipynb", START, COPIED.replace("nl.load", "nl.loat"))
+    folders = {f"JUPYTER_{kind}_DIR": str(tmp_path / ".state" / kind) for kind in ("CONFIG", "DATA", "RUNTIME")}
+    command = [
+        str(python), "-m", "notebook", "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1",
+        "--IdentityProvider.token=", f"--ServerApp.root_dir={tmp_path}",
+    ]  # fmt: skip
+    log = tmp_path / "notebook.log"
+    with log.open("w", encoding="utf-8") as stream:
+        server = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=clean(python) | folders)
+    try:
+        wait(f"{shown.url}/api/status", server, log)
+        with chromium() as browser, window(browser) as tab:
+            tab.page.goto(f"{shown.url}/notebooks/{name}")
+            squiggle = tab.page.locator(".nki-lab-squiggle.nki-lab-error").first
+            squiggle.wait_for()
+            assert squiggle.text_content() == "nl.loat"
+            squiggle.hover()
+            tab.page.locator(".nki-lab-card .nki-lab-fix").first.click()
+            squiggle.wait_for(state="detached")
+            assert tab.requests == []
+    finally:
+        server.terminate()
+        server.wait(20)
 
 
 def test_a_plain_ipykernel_shows_html(install: Install, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import declared from '../_generated/settings.json';
 import type { FixMenu } from './fixes';
 import { finding } from './hover';
+import { ICON } from './icon';
 import type { Cell, Panel, Tracker } from './jupyter';
 import { element } from './markdown';
 import type { Settings, Status } from './plugin';
@@ -64,7 +65,7 @@ export function addCommands(given: Given): void {
   const isOpen = (): boolean => notebooks.currentWidget !== null;
   const add = (
     name: string,
-    label: string,
+    label: string | ((args: Record<string, unknown>) => string),
     execute: (args: Record<string, unknown>) => unknown,
     more: object = {},
   ): void => {
@@ -94,11 +95,17 @@ export function addCommands(given: Given): void {
     palette?.addItem({ command: 'nki-lab:target', category: CATEGORY, args: { target } });
   settings?.changed.connect(() => app.commands.notifyCommandChanged('nki-lab:target'));
   if ((status?.examples.length ?? 0) === 0) return;
-  add('examples', 'Open the Examples', () => examples(given), {
-    iconClass: 'nki-lab-icon',
-    caption: 'Copy the example notebooks and open the first',
-  });
-  launcher?.add({ command: 'nki-lab:examples', category: 'Notebook', rank: 50 });
+  add(
+    'examples',
+    ({ isLauncher }) => (isLauncher === true ? 'NKI Examples' : 'Open the Examples'),
+    () => examples(given),
+    {
+      iconClass: 'nki-lab-icon',
+      caption: 'Copy the example notebooks and open the first',
+    },
+  );
+  const shown = { args: { isLauncher: true }, kernelIconUrl: ICON };
+  launcher?.add({ command: 'nki-lab:examples', category: 'Notebook', rank: 50, ...shown });
 }
 
 async function insert(commands: Commands, notebooks: Tracker): Promise<void> {

@@ -73,19 +73,23 @@ export function replyOf(text: string, head: number, found: CompletionList | null
   );
   const range = items[0]?.textEdit?.range ?? found?.itemDefaults?.editRange;
   const start = range === undefined ? head : offsetOf(text, range.start);
+  const typed = text.slice(start, head).toLowerCase();
   return {
     start: charactersOf(text, start),
     end: charactersOf(text, head),
-    items: items.map(source => ({
-      label: source.label,
-      insertText: source.textEdit?.newText ?? source.insertText ?? source.label,
-      type: KINDS[source.kind ?? 0] ?? '',
-      deprecated: source.tags?.includes(DEPRECATED) ?? false,
-      documentation: [source.labelDetails?.detail, source.labelDetails?.description, source.detail]
-        .filter(part => part !== undefined && part !== '')
-        .join(' · '),
-      source,
-    })),
+    // JupyterLab shows what it is given, and compares only what is typed from then on.
+    items: items
+      .filter(item => (item.filterText ?? item.label).toLowerCase().startsWith(typed))
+      .map(source => ({
+        label: source.label,
+        insertText: source.textEdit?.newText ?? source.insertText ?? source.label,
+        type: KINDS[source.kind ?? 0] ?? '',
+        deprecated: source.tags?.includes(DEPRECATED) ?? false,
+        documentation: [source.labelDetails?.detail, source.labelDetails?.description, source.detail]
+          .filter(part => part !== undefined && part !== '')
+          .join(' · '),
+        source,
+      })),
   };
 }
 

@@ -20,25 +20,28 @@ export function hover(
   at: At,
   fixes: FixMenu,
 ): Extension {
-  return cm.hoverTooltip(async (view, offset): Promise<Tooltip | null> => {
-    const position = positionIn(view.state.doc, offset);
-    const found = at(view, offset);
-    const [said, actions] = await Promise.all([
-      session.ask<{ readonly contents: Markup }>(cell, 'textDocument/hover', { position }),
-      found.length === 0 ? [] : fixes.actions(cell, found),
-    ]);
-    if (said === null && found.length === 0) return null;
-    const from = found.length === 0 ? offset : Math.min(offset, wordStart(view, offset));
-    return {
-      pos: from,
-      above: true,
-      create: () => {
-        const prose = said === null ? null : render(textOf(said.contents));
-        const dom = card(view, found, actions, prose, action => fixes.run(action, view));
-        return { dom, destroy: () => prose?.dispose() };
-      },
-    };
-  });
+  return cm.hoverTooltip(
+    async (view, offset): Promise<Tooltip | null> => {
+      const position = positionIn(view.state.doc, offset);
+      const found = at(view, offset);
+      const [said, actions] = await Promise.all([
+        session.ask<{ readonly contents: Markup }>(cell, 'textDocument/hover', { position }),
+        found.length === 0 ? [] : fixes.actions(cell, found),
+      ]);
+      if (said === null && found.length === 0) return null;
+      const from = found.length === 0 ? offset : Math.min(offset, wordStart(view, offset));
+      return {
+        pos: from,
+        above: true,
+        create: () => {
+          const prose = said === null ? null : render(textOf(said.contents));
+          const dom = card(view, found, actions, prose, action => fixes.run(action, view));
+          return { dom, destroy: () => prose?.dispose() };
+        },
+      };
+    },
+    { hideOnChange: true },
+  ); // a fix was applied, or somebody types
 }
 
 function wordStart(view: EditorView, offset: number): number {

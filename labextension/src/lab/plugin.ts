@@ -11,6 +11,7 @@ import { completions } from './completion';
 import type { Socket } from './connection';
 import { drawing } from './editor';
 import type { CodeMirror } from './editor';
+import { ICON_RULE } from './icon';
 import type { CellModel, Panel, Tracker } from './jupyter';
 import lab from './lab.css';
 import { renderWith } from './markdown';
@@ -130,7 +131,7 @@ async function activate(app: App, modules: Modules, services: Services): Promise
   const { notebooks } = services;
   const server = modules['@jupyterlab/services']?.ServerConnection as ServerConnection | undefined;
   if (notebooks === null || server === undefined) return;
-  useStyle('lab', lab);
+  useStyle('lab', lab + ICON_RULE);
   const apputils = modules['@jupyterlab/apputils'] as unknown as Apputils;
   const address = server.makeSettings();
   const fetchJson = async (path: string): Promise<unknown> => {

@@ -32,17 +32,7 @@ export function offsetsIn(text: string, edits: readonly TextEdit[]): (readonly [
     .map(([start, end, newText]) => [start, end, newText] as const);
 }
 
-/** The offset in UTF-16 units of one in characters, as kernels and JupyterLab's completer count. */
-export function unitsOf(text: string, characters: number): number {
-  let units = 0;
-  for (const character of text) {
-    if (characters-- <= 0) break;
-    units += character.length;
-  }
-  return units;
-}
-
-/** The offset in characters of one in UTF-16 units. */
+/** The offset in characters, as kernels and JupyterLab's completer count, of one in UTF-16 units. */
 export function charactersOf(text: string, units: number): number {
   return Array.from(text.slice(0, units)).length;
 }

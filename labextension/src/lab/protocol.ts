@@ -64,6 +64,7 @@ export interface CompletionItem {
   readonly documentation?: string | Markup;
   readonly tags?: readonly number[];
   readonly sortText?: string;
+  readonly filterText?: string;
   readonly insertText?: string;
   readonly textEdit?: TextEdit;
   readonly data?: unknown;

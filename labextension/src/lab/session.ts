@@ -97,6 +97,14 @@ export class Session {
     this.listeners.add(listener);
   }
 
+  /** The target that a notebook is checked for; empty where no server knows it. */
+  async target(panel: Panel): Promise<string> {
+    const uri = this.notebooks.get(panel)?.uris.keys().next().value;
+    if (uri === undefined) return '';
+    const found = await this.call('workspace/executeCommand', { command: 'nki-lab.target', arguments: [uri] });
+    return typeof found === 'string' ? found : '';
+  }
+
   get isReady(): boolean {
     return this.connection.rpc !== null;
   }

@@ -11,6 +11,8 @@ import type { Rendered } from './markdown';
 import { textOf } from './protocol';
 import type { SignatureHelp } from './protocol';
 
+/** Paragraphs of a parameter's text that are shown, so that the code above stays in sight; the hover has all. */
+const PARAGRAPHS = 2;
 /** What opens it when it is typed. */
 const OPENS = /[(,]$/;
 
@@ -44,7 +46,9 @@ export function signature({ cm: { state, view: cm }, session, render }: Tools): 
           first.label.slice(end),
         );
         card.append(line);
-        const text = textOf(active?.documentation ?? first.documentation);
+        const text = textOf(active?.documentation ?? first.documentation)
+          .split('\n\n', PARAGRAPHS)
+          .join('\n\n');
         const prose: Rendered | null = text === '' ? null : render(text);
         if (prose !== null) card.append(prose.node);
         return { dom: card, destroy: () => prose?.dispose() };

@@ -26,25 +26,35 @@ export function addStatus({ bar, Widget, notebooks, session, settings, app }: Gi
   node.title = 'NKI: list the findings of this notebook';
   node.addEventListener('click', () => void app.commands.execute('nki-lab:check'));
   const item = new (Widget as new (options: object) => { node: HTMLElement })({ node });
+  const targets = new WeakMap<Panel, string>();
   const draw = (): void => {
     const panel = notebooks.currentWidget;
-    node.textContent = panel === null ? '' : textOf(panel, session, settings);
+    node.textContent = panel === null ? '' : textOf(panel, session, targets.get(panel) ?? '');
     node.hidden = node.textContent === '';
   };
-  session.listen(draw);
-  notebooks.currentChanged.connect(draw);
-  settings?.changed.connect(draw);
+  /** The server knows the target: that of the settings, of its environment or of the notebook's project. */
+  const refresh = async (): Promise<void> => {
+    const panel = notebooks.currentWidget;
+    if (panel !== null) targets.set(panel, await session.target(panel));
+    draw();
+  };
+  session.listen(() => {
+    const panel = notebooks.currentWidget;
+    if (panel !== null && session.isReady && !targets.get(panel)) void refresh();
+    draw();
+  });
+  notebooks.currentChanged.connect(() => void refresh());
+  settings?.changed.connect(() => void refresh());
   bar.registerStatusItem('nki-lab:status', { item, align: 'left', rank: 100 });
   draw();
 }
 
-function textOf(panel: Panel, session: Session, settings: Settings | null): string {
+function textOf(panel: Panel, session: Session, target: string): string {
   if (!session.has(panel)) return '';
-  const target = settings?.composite.target;
   const count = session.all(panel).reduce((sum, { findings }) => sum + findings.length, 0);
   const findings = !session.isReady ? 'no language server' : `${count} finding${count === 1 ? '' : 's'}`;
   const latency = latencyOf(panel);
-  return ['NKI', typeof target === 'string' ? target : '', findings, latency].filter(part => part !== '').join(' · ');
+  return ['NKI', target, findings, latency].filter(part => part !== '').join(' · ');
 }
 
 /** The latency of the last run that the notebook keeps, as its text says it. */

@@ -6,7 +6,7 @@ import { Connection, PAUSES } from '../../src/lab/connection';
 import type { Socket } from '../../src/lab/connection';
 import { near } from '../../src/lab/fixes';
 import { NotebookText } from '../../src/lab/notebook_text';
-import { charactersOf, offsetOf, offsetsIn, positionOf, unitsOf } from '../../src/lab/positions';
+import { charactersOf, offsetOf, offsetsIn, positionOf } from '../../src/lab/positions';
 import { Rpc } from '../../src/lab/rpc';
 
 const place = (line: number, character: number): { line: number; character: number } => ({ line, character });
@@ -40,7 +40,6 @@ describe('positions', () => {
 
   test('characters and units differ where a character takes two', () => {
     expect(charactersOf('a🜂b', 3)).toBe(2);
-    expect(unitsOf('a🜂b', 2)).toBe(3);
   });
 });
 
@@ -204,19 +203,22 @@ describe('a connection', () => {
   });
 });
 
-test('completions keep the order of the server, and replace what is typed', () => {
+test('completions that begin as typed keep the order of the server, and replace what is typed', () => {
   const edit = (newText: string): object => ({ range: { start: place(0, 3), end: place(0, 5) }, newText });
   const items = [
-    { label: 'late', sortText: '2', textEdit: edit('late()'), tags: [1] },
+    { label: 'Stale', sortText: '2', textEdit: edit('Stale()'), tags: [1] },
     { label: 'soon', sortText: '1', textEdit: edit('soon='), kind: 5, labelDetails: { detail: '(x)' } },
+    { label: 'x.sole', filterText: 'sole', sortText: '3', textEdit: edit('x.sole') },
+    { label: 'other', sortText: '0', textEdit: edit('other') },
   ];
-  const reply = replyOf('🜂.so', 5, { items } as never);
-  expect([reply.start, reply.end]).toEqual([2, 4]);
+  const reply = replyOf('🜂.s', 4, { items } as never);
+  expect([reply.start, reply.end]).toEqual([2, 3]);
   expect(
     reply.items.map(item => [item.label, item.insertText, item.type, item.deprecated, item.documentation]),
   ).toEqual([
     ['soon', 'soon=', 'field', false, '(x)'],
-    ['late', 'late()', '', true, ''],
+    ['Stale', 'Stale()', '', true, ''],
+    ['x.sole', 'x.sole', '', false, ''],
   ]);
 });
 

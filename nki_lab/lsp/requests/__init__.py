@@ -44,5 +44,5 @@ _MODULES: Final = (
 REQUESTS: Final[Requests] = {method: answer for module in _MODULES for method, answer in module.REQUESTS.items()}
 """The answers by method, with the offers that the server makes of them."""
 
-COMMANDS: Final = code_lens.COMMANDS
+COMMANDS: Final = {**code_lens.COMMANDS, **configuration.COMMANDS}
 """The commands that clients may execute, by name, beside those of the server itself."""

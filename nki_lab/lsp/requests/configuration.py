@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from lsprotocol import types as lsp
@@ -10,6 +11,9 @@ from nki_lab.lsp.convert import plain
 from nki_lab.lsp.server import Requests, Server
 from nki_lab.lsp.settings import SECTION
 from nki_lab.lsp.watching import WATCHED
+
+TARGET: Final = "nki-lab.target"
+"""The command that gives the target which a text is checked for: `[uri]`."""
 
 
 async def initialized(server: Server, _params: lsp.InitializedParams) -> None:
@@ -57,6 +61,15 @@ async def refresh(server: Server, given: object) -> None:
         server.project.forget()
         server.checker.again()
 
+
+async def target(server: Server, uri: str) -> str | None:
+    """Return the target that a text is checked for; None where the server does not have the text."""
+    module = server.checker.module(uri)
+    return None if module is None else server.settings.arch(module.file).target
+
+
+COMMANDS: Final[Mapping[str, Callable[..., Awaitable[object]]]] = {TARGET: target}
+"""The command about settings."""
 
 REQUESTS: Final[Requests] = {
     lsp.WORKSPACE_DID_CHANGE_CONFIGURATION: (configured, None),
