@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import nki_lab
-from nki_lab import testing
+from nki_lab import plots, testing
 from nki_lab.cli import parser
 from nki_lab.result.recorded import SavedRun
 from scripts.pages.markdown import linked
@@ -46,12 +46,13 @@ def python() -> str:
         elif not inspect.ismodule(value):
             parts.append(_function(f"nki_lab.{name}", value, "##"))
     parts += _class("SavedRun", SavedRun)
-    parts.append(f"## nki_lab.testing\n\n{_text(testing)}\n")
-    parts += [_of_testing(f"nki_lab.testing.{name}", getattr(testing, name)) for name in testing.__all__]
+    for module in (plots, testing):
+        parts.append(f"## {module.__name__}\n\n{_text(module)}\n")
+        parts += [_of_module(f"{module.__name__}.{name}", getattr(module, name)) for name in module.__all__]
     return linked("\n".join(parts))
 
 
-def _of_testing(name: str, value: object) -> str:
+def _of_module(name: str, value: object) -> str:
     """Return the part about a name of the module: a function with its signature, a class or a constant."""
     if inspect.isfunction(value):
         return _function(name, value, "###")

@@ -103,7 +103,7 @@ def test_without_one_it_says_why(text: str, reason: str) -> None:
     assert found.reason
     assert reason in found.reason
     assert not found.time
-    assert lenses.memory_title(found) == ""
+    assert lenses.memory_title(found) == "no peaks of SBUF and PSUM"
 
 
 def test_a_recorded_launch_gives_the_shapes_that_the_source_does_not() -> None:

@@ -466,10 +466,14 @@ class Interpreter:
             self.record(item, node, frame)
 
     def report_unevaluated(self, message: str, node: ast.AST, frame: Frame) -> None:
-        """Report code that is skipped because a value is unknown, unless an earlier fault explains it."""
+        """Report code of kernels that is skipped because a value is unknown, unless an earlier fault explains it.
+
+        What the statements of a module call is the code of no kernel.
+        """
         self.effects += 1
         faults = any(item.outcome == "fault" for item in self.findings)
-        if frame.function is not None and not self.host and not faults:
+        outside = frame.function is None or any(caller.function is None for _, caller in self.call_stack[:1])
+        if not outside and not self.host and not faults:
             limit = "the editor evaluates NKI, the language's Python and constants, and runs nothing of yours"
             self.record(diagnose("NKI122", message, limit=limit), node, frame)
 
