@@ -20,8 +20,8 @@ def kernel(a):
 def test_cells_have_marks_as_soon_as_a_notebook_is_open(jupyter: Lab, tab: Window) -> None:
     tab.open(jupyter, jupyter.notebook("cells.ipynb", CELL, CELL.replace("%%nki\n", "")))
     nki, plain = tab.page.locator(".jp-Cell").all()
-    marks = nki.locator(".cm-lintRange-error")
+    marks = nki.locator(".nki-lab-squiggle.nki-lab-error")
     marks.first.wait_for()
     # What is marked is cut where colours change.
     assert "".join(marks.all_text_contents()) == "[i for i in range(3)]nl.nothing"
-    assert plain.locator(".cm-lintRange-error").count() == 0
+    assert plain.locator(".nki-lab-squiggle.nki-lab-error").count() == 0
