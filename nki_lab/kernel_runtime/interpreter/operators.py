@@ -114,7 +114,7 @@ def formatted(value: Value, conversion: int, specification: str, meter: Meter) -
 def fits(*values: Value) -> bool:
     """Return whether an operator makes a small array of small ones."""
     try:
-        shape = np.broadcast_shapes(*(getattr(value, "shape", ()) for value in values))
+        shape = np.broadcast_shapes(*(value.shape for value in values if isinstance(value, np.ndarray | np.generic)))
     except ValueError:
         return True  # the operator itself says so
     return math.prod(shape) <= LARGEST_ARRAY
