@@ -51,7 +51,7 @@ def replace_file(path: Path, before: bytes, after: bytes) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         shutil.copymode(target, draft)
-        if target.read_bytes() != before:
+        if read_source(target) != before:
             raise OSError(0, "it was changed while it was checked")
         rename_over(draft, target)
     except OSError as error:

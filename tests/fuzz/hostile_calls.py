@@ -290,16 +290,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             problem = process.check(text_of(head, outside, inside))
             if problem:
                 failures += 1
-                parts = smallest(
-                    outside, inside, lambda a, b: _sort(process.check(text_of(head, a, b))) == _sort(problem)
-                )
-                print(
-                    f"text {seed}: {problem}\n"
-                    + "\n".join(
-                        f"  {'kernel' if i else 'module'}: {line}" for i, part in enumerate(parts) for line in part
-                    ),
-                    flush=True,
-                )
+                parts = smallest(process, drawn(seed), _sort(problem))
+                print(f"text {seed}: {problem}", flush=True)
+                for where, part in zip(("module", "kernel"), parts, strict=True):
+                    print("".join(f"  {where}: {line}\n" for line in part), end="", flush=True)
                 if failures >= given.failures:
                     break
     print(f"{seed + 1 - given.seed} texts, {failures} failed; {time.perf_counter() - start:.1f} s")
