@@ -11,6 +11,7 @@ from nki_lab.diagnostic import Diagnostic, coded_error, render
 from nki_lab.export.findings import counts
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.own_faults import version
+from nki_lab.printable import on_one_line, printable
 
 _GITHUB_LEVELS: Final = {"error": "error", "warning": "warning", "information": "notice", "hint": "notice"}
 
@@ -55,11 +56,11 @@ def _place(item: Diagnostic) -> str:
 
 
 def _data(value: str) -> str:
-    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(value).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(value: str) -> str:
-    return _data(value).replace(":", "%3A").replace(",", "%2C")
+    return _data(on_one_line(value)).replace(":", "%3A").replace(",", "%2C")
 
 
 FORMATS: Final[dict[str, Callable[[Sequence[Diagnostic]], str]]] = {

@@ -54,7 +54,7 @@ def bound_numpy(meter: Meter, *values: Value) -> None:
 def _width(dtype: str | bytes | np.dtype[Any]) -> int:
     """Return the bytes of an element of a dtype; 0 for what is none."""
     try:
-        return np.dtype(dtype).itemsize  # type: ignore[call-overload, no-any-return]
+        return np.dtype(dtype).itemsize  # type: ignore[arg-type]
     except (TypeError, ValueError, SyntaxError):
         return 0
 
