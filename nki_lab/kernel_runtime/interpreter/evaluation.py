@@ -271,9 +271,14 @@ def _run_kernel(
             frame = Frame(interpreter, function.closure, None, {}, function.closure.module)
             names = assumed_arguments(frame, function, builder, assumptions, kernel=function.entry)
     except (NkiError, OverBudget) as end:
-        if assumptions is None:
-            raise
-        interpreter.record(budget_reached(f"{function.name} has no arguments here: {end}"), function.node, frame)
+        if assumptions is not None:
+            item = budget_reached(f"{function.name} has no arguments here: {end}")
+            interpreter.record(item, function.node, interpreter.base)
+        elif isinstance(end, NkiError):
+            interpreter.record_all(end.diagnostics, function.node, interpreter.base)
+        else:
+            item = budget_reached(f"evaluated up to {end.reason}: the rest is not checked")
+            interpreter.record(item, end.node, interpreter.base)
         return
     except TypeError as error:
         code = "NKI003" if "missing" in str(error) else "NKI002"
