@@ -200,6 +200,11 @@ class Draw:
         def value() -> str:
             return self.value(tensors, depth)
 
+        def quiet() -> str:
+            """A value for the inside of an f-string, which holds no quotes and backslashes before Python 3.12."""
+            found = value()
+            return "i" if {*"\"\\{:"} & {*found} else found
+
         match self.random.randrange(14):
             case 0 | 1:
                 return f"({value()}) {self.random.choice(_BINARY)} ({value()})"
@@ -208,7 +213,7 @@ class Draw:
                 return f"({value()}).{self.random.choice(_methods())}({given})"
             case 5:
                 return self.random.choice((
-                    f"({value()})[{value()}]", f"f'{{{value()}!r:{{{value()}}}}}'", f"[a for a in {value()}]", f"sorted({value()}, key={value()})",
+                    f"({value()})[{value()}]", f"f\"{{{quiet()}!r:{{{quiet()}}}}}\"", f"[a for a in {value()}]", f"sorted({value()}, key={value()})",
                     f"'{{:>{self.random.choice(('9', '99999999999', '.999'))}}}'.format({value()})", f"'%{self.random.choice(('s', '.99999f', '*d', '1000000000s'))}' % ({value()},)",
                     f"({value()})[{value()}:{value()}:{value()}]", f"-({value()})", f"~({value()})", f"[*{value()}]", f"f(*{value()}, **{value()})",
                 ))  # fmt: skip
