@@ -7,6 +7,7 @@ a mark of writing direction would show one text and mean another.
 from __future__ import annotations
 
 import html
+import json
 import re
 from typing import Final
 
@@ -34,6 +35,11 @@ def printable(text: str) -> str:
 def on_one_line(text: str) -> str:
     """Return a text the same way, newlines written out too: a file's name, a line of source."""
     return text if text.isprintable() else _IN_LINE.sub(_written_out, text)
+
+
+def as_json(data: object) -> str:
+    """Return data as JSON in ASCII, without control characters."""
+    return json.dumps(data, indent=1).replace("\x7f", "\\u007f")
 
 
 def escape(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections import Counter
@@ -15,7 +14,7 @@ from urllib.parse import quote
 from nki_lab import codes
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.own_faults import REPOSITORY
-from nki_lab.printable import printable
+from nki_lab.printable import as_json, printable
 from nki_lab.query import links
 from nki_lab.query.fixes.quick_fixes import quick_fixes
 from nki_lab.source_files import lines_of
@@ -54,7 +53,7 @@ def sarif(found: Sequence[Diagnostic], version: str, lines: Lines = lines_of) ->
         "results": results,
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
-    return json.dumps(log, indent=1)
+    return as_json(log)
 
 
 def _rule(code: str) -> JsonObject:

@@ -203,7 +203,7 @@ class Draw:
         def quiet() -> str:
             """A value for the inside of an f-string, which holds no quotes and backslashes before Python 3.12."""
             found = value()
-            return "i" if {*"\"\\{:"} & {*found} else found
+            return "i" if {*'"\\{:'} & {*found} else found
 
         match self.random.randrange(14):
             case 0 | 1:
