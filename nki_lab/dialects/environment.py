@@ -127,14 +127,20 @@ def default_options(dialect: str) -> Options:
     Kernels of Beta 1 have a default of their own.
     """
     strict, precise = _cells[-1].strict, _cells[-1].precise
-    if precise is not None:
-        return Options(precise=precise, strict=strict)
-    value = os.environ.get(PRECISE_VARIABLE, "").strip().casefold()
-    if value in ("0", "false", "off", "no"):
-        return Options(precise=False, strict=strict)
-    if value in ("1", "true", "on", "yes"):
-        return Options(precise=True, strict=strict)
-    return Options(precise=DEFAULT_PRECISE, strict=strict) if dialect == "beta1" else Options(strict=strict)
+    if precise is None:
+        value = os.environ.get(PRECISE_VARIABLE, "").strip().casefold()
+        if value in ("0", "false", "off", "no"):
+            precise = False
+        elif value in ("1", "true", "on", "yes"):
+            precise = True
+        elif dialect == "beta1":
+            precise = DEFAULT_PRECISE
+    return _options(strict, precise)
+
+
+@lru_cache
+def _options(strict: bool, precise: bool | None) -> Options:
+    return Options(strict=strict) if precise is None else Options(precise=precise, strict=strict)
 
 
 def records_calls(function: object) -> bool:

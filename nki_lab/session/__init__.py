@@ -4,7 +4,7 @@ from nki_lab.kernel_runtime.path import TripCounts
 from nki_lab.session.execution import execute, profile, specialise
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import Execution, OnError, Timings, not_executed
-from nki_lab.session.programs import forget
+from nki_lab.session.plans import forget
 from nki_lab.session.results import Results, results_of
 from nki_lab.session.values import NotRecorded, RunValues
 
