@@ -27,7 +27,7 @@ def execute(
     A fault is raised, or with `on_error="report"` given in `error`; the findings have what the device compiler would
     reject, which raises with `options.strict`. Arrays that the kernel writes are changed in place.
     """
-    on_target = partial(_profile_on, launch, args, kwargs, None)
+    on_target = partial(profile_on, launch, args, kwargs, None)
     signature = None if timed or on_error != "raise" else plans.signature_of(launch, args, kwargs)
     if signature is not None:
         repeated = plans.run_again(signature, on_target)
@@ -79,10 +79,10 @@ def profile(
     There are no times either where the iterations of a device loop depend on data and `trip_counts` lacks them.
     """
     done = _specialised(launch, specs, kwargs or {}, trip_counts, timed=True).result()
-    return replace(done, on_target=partial(_profile_on, launch, specs, kwargs or {}, trip_counts))
+    return replace(done, on_target=partial(profile_on, launch, specs, kwargs or {}, trip_counts))
 
 
-def _profile_on(
+def profile_on(
     launch: Launch, args: Arguments, kwargs: Keywords, trip_counts: TripCounts | None, arch: Arch
 ) -> Execution:
     """Time a call, of which only shapes count, on another target; NKI016 for a grid that it does not have."""
