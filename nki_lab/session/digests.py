@@ -18,8 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-import nki_lab
-from nki_lab.own_faults import version
+from nki_lab import own_faults
 from nki_lab.session.arguments import Arguments, Intake, Keywords, bound
 from nki_lab.session.launch import Launch
 from nki_lab.session.programs import key_of
@@ -53,7 +52,16 @@ def digest_of(launch: Launch, specs: Arguments, kwargs: Keywords, trip_counts: M
     state = hashlib.sha256()
     counts = sorted((str(name), int(count)) for name, count in (trip_counts or {}).items())
     try:
-        whole = (_FORMAT, version(), platform.python_version(), _stamp(), repr(launch.arch), launch.notes, counts, key)
+        whole = (
+            _FORMAT,
+            own_faults.version(),
+            platform.python_version(),
+            _stamp(),
+            repr(launch.arch),
+            launch.notes,
+            counts,
+            key,
+        )
         for part in _parts(whole, files):
             state.update(len(part).to_bytes(8, "little"))
             state.update(part)
@@ -110,7 +118,7 @@ def _named(value: object) -> str:
 @lru_cache(maxsize=1)
 def _stamp() -> str:
     """Return what changes when the package's files do."""
-    folder = Path(nki_lab.__file__).parent
+    folder = Path(own_faults.__file__).parent
     state = hashlib.sha256()
     for file in sorted(folder.rglob("*.py")):
         found = file.stat()
