@@ -41,7 +41,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is to be checked: a cell, on a target, among the other cells, arrays and folders that it may import from."""
+    """A cell to be checked, its target, and the other cells, arrays and folders that it may import from."""
 
     cell: Text
     target: str
