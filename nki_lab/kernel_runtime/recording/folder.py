@@ -13,17 +13,17 @@ import json
 import os
 import secrets
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.file_system import locked, rename_over, sync
-from nki_lab.kernel_runtime.recording import check, schema
-from nki_lab.kernel_runtime.recording.build import MAKESPAN
+from nki_lab.kernel_runtime.recording import check, results, schema
 from nki_lab.kernel_runtime.recording.columns import Columns, Json
 from nki_lab.kernel_runtime.recording.stored import (
+    MOST_DECODED,
     Checksums,
     ChunkCache,
     StoredColumns,
@@ -31,12 +31,14 @@ from nki_lab.kernel_runtime.recording.stored import (
     unreadable,
     write,
 )
+from nki_lab.source_files import read_source
 
 MANIFEST: Final = "nki_lab.json"
 FORMAT: Final = "nki_lab recording"
 _MANIFEST_BYTES: Final = 1 << 26
 _PINS: Final = "pins"  # of the manifest: messages of tiles in the zlib format, in base64
 _PIN_BYTES: Final = 1 << 24
+_PINS_BYTES: Final = 1 << 26  # all of them, as they are when they are read
 _WORKED_OUT: Final = {"lane_sums", "lane_sum_levels", "triggers"}  # where a folder has none
 _ATTEMPTS: Final = 20
 _FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quotas of this name
@@ -122,11 +124,12 @@ def load(path: str | os.PathLike[str]) -> dict[str, Columns]:
 def pins(path: str | os.PathLike[str]) -> tuple[bytes, ...]:
     """The pictures of tiles in the folder `path`; those that are damaged are left out. Raises NKI019, NKI020."""
     found: list[bytes] = []
-    entries = _manifest(Path(path)).get(_PINS)
+    entries, left = _manifest(Path(path)).get(_PINS), _PINS_BYTES
     for text in entries if isinstance(entries, list) else []:
         with contextlib.suppress(ValueError, TypeError, zlib.error):
             packed = zlib.decompressobj()
-            pin = packed.decompress(base64.b64decode(text, validate=True), _PIN_BYTES)
+            pin = packed.decompress(base64.b64decode(text, validate=True), max(1, min(_PIN_BYTES, left)))
+            left -= len(pin)
             if packed.eof:
                 found.append(pin)
     return tuple(found)
@@ -135,8 +138,7 @@ def pins(path: str | os.PathLike[str]) -> tuple[bytes, ...]:
 def _manifest(folder: Path) -> dict[str, Json]:
     file = folder / MANIFEST
     try:
-        with file.open("rb") as stream:
-            found = json.loads(stream.read(_MANIFEST_BYTES))
+        found = json.loads(read_source(file, _MANIFEST_BYTES))
     except FileNotFoundError:
         raise _foreign(folder) from None
     except (OSError, ValueError, RecursionError) as error:
@@ -198,19 +200,38 @@ def _foreign(folder: Path) -> NkiError:
 
 def _open(folder: Path, manifest: Mapping[str, Json]) -> dict[str, Columns]:
     cache = ChunkCache()
-    tables: dict[str, Columns] = {
+    tables = {
         name: StoredColumns(spec, folder / entry["file"], _checksums(entry), cache)
         for name, spec in schema.TABLES.items()
         if (entry := manifest["tables"].get(name)) is not None
     }
-    try:
+    if (decoded := sum(table.decoded for table in tables.values())) > MOST_DECODED:
+        raise unreadable(folder, f"its tables decode to {decoded} bytes, at most {MOST_DECODED} are read")
+    with refusing(folder):
         check.check_ranges(tables)
         _check_lengths(tables)
+        _check_summary(tables)
+    return dict(tables)
+
+
+@contextlib.contextmanager
+def refusing(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise NKI019 where a check of the tables in a folder fails."""
+    try:
+        yield
     except NkiError:
         raise
     except ValueError as error:
-        raise unreadable(folder, f"damaged: {error}") from error
-    return tables
+        raise unreadable(Path(folder), f"damaged: {error}") from error
+
+
+def check_whole(folder: str | os.PathLike[str], tables: Mapping[str, Columns]) -> None:
+    """Hold every value of opened tables against the schema, as those of a built recording are. Raises NKI019."""
+    with refusing(folder):
+        check.check_rows(tables)
+        makespan = _check_summary(tables)
+        check.check_end(tables["rows"], makespan)
+        check.check_indices(tables, makespan)
 
 
 def _check_lengths(tables: Mapping[str, Columns]) -> None:
@@ -221,6 +242,9 @@ def _check_lengths(tables: Mapping[str, Columns]) -> None:
             raise ValueError(f"{name} has {len(tables[name])} rows, expected {expected}")
     if not len(tables["stalls"]) or not len(tables["names"]):
         raise ValueError("stalls or names are empty")
-    summary = dict(zip(tables["summary"].texts("name"), tables["summary"].texts("json"), strict=True))
-    if not summary.get(MAKESPAN, "").isdecimal():
-        raise ValueError(f"the summary has no {MAKESPAN}")
+
+
+def _check_summary(tables: Mapping[str, Columns]) -> int:
+    """ValueError where the summary is none; return the end of the run in picoseconds."""
+    found = results.loaded(tables["summary"].texts("name"), tables["summary"].texts("json"))
+    return int(found[results.MAKESPAN])
