@@ -210,7 +210,15 @@ def _bomb(draw: random.Random, table: pa.Table) -> pa.Table:
     """Repeat the rows of a table until few bytes stand for very many."""
     if not len(table):
         return table
-    return table.take(pa.array(np.zeros(draw.choice((10**5, 3 * 10**6)), np.int64)))
+    count = draw.choice((10**5, 3 * 10**6))
+    columns = []
+    for column in table.columns:
+        first = column.combine_chunks().slice(0, 1)
+        if pa.types.is_string(first.type):
+            columns.append(pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), first.fill_null("")))
+        else:
+            columns.append(first.take(pa.array(np.zeros(count, np.int64))))
+    return pa.table(dict(zip(table.column_names, columns, strict=True)))
 
 
 def _write(draw: random.Random, table: pa.Table, path: Path) -> None:
@@ -395,6 +403,10 @@ READERS: Final[dict[str, Reader]] = {
 }
 
 
+counts: Counter[str] = Counter()
+"""The mutations that are read by every reader, and those that are refused, by the reader that did."""
+
+
 def problem_of(where: Path, honest: SavedRun, into: Path) -> str:
     """Return the first fault of a reader of a folder; empty where there is none."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -412,12 +424,15 @@ def problem_of(where: Path, honest: SavedRun, into: Path) -> str:
             return f"{name}: {code} {error}"
         if str(where) not in error.diagnostics[0].message:
             return f"{name}: {code} does not name the folder: {error.diagnostics[0].message}"
+        counts[f"refused by {name}"] += 1
     except TooLongError:
         return f"{name}: more than {SECONDS} s"
     except Exception as error:  # noqa: BLE001 - each is a finding
         frames = traceback.extract_tb(error.__traceback__)
         place = next((frame for frame in reversed(frames) if "/nki_lab/" in frame.filename), frames[-1])
         return f"{name}: {type(error).__name__} at {Path(place.filename).name}:{place.lineno}: {str(error)[:200]}"
+    else:
+        counts["read by all"] += 1
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     return f"{name}: {grown >> 20} MiB more" if grown > GROWTH else ""
 
@@ -463,7 +478,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if len(found) >= given.failures:
                     break
     print(f"{given.mutations} mutations in {time.perf_counter() - start:.1f} s, "
-          f"{found.total()} failed in {len(found)} places")  # fmt: skip
+          f"{found.total()} failed in {len(found)} places; "
+          f"{', '.join(f'{number} {name}' for name, number in counts.most_common())}")  # fmt: skip
     return 1 if found else 0
 
 

@@ -12,6 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+MOST_GROWTH: Final = 256
+"""Bytes that a byte of a table may stand for: the encoding that tables are written in packs 128 equal steps into 6."""
+ALWAYS_READ: Final = 16 * 2**20
+"""Decoded bytes of a table, or of a message, that are read from however small a file."""
+
 _STOP, _TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 0, 1, 2, 3, 6, 7, 8, 9, 10, 11, 12
 _DEEPEST: Final = 8
 _MOST_ENTRIES: Final = 1 << 16

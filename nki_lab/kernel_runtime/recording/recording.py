@@ -292,7 +292,10 @@ class Recording:
         lanes, start = self._tables["lane_rows"], int(self._tables["rows"]["start"][self._checked(row)])
         low, high = self.lane_span(int(self._tables["rows"]["lane"][row]))
         first = search(lanes["start"], start, low, high, "left")
-        return first + int(np.argmax(lanes["row"][first : search(lanes["start"], start, first, high, "right")] == row))
+        found = lanes["row"][first : search(lanes["start"], start, first, high, "right")] == row
+        if not found.any():
+            self._require_checked()  # its lanes are not those of the rows: NKI019
+        return first + int(np.argmax(found))
 
     # Sums over time
 

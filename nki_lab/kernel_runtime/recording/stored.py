@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike
 from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.columns import Array, Columns, Key, Side, pieces, place_in
-from nki_lab.kernel_runtime.recording.pages import Page, pages
+from nki_lab.kernel_runtime.recording.pages import ALWAYS_READ, MOST_GROWTH, Page, pages
 from nki_lab.source_files import require_regular
 
 
@@ -100,10 +100,6 @@ CHUNK_ROWS: Final = {"lane_rows": 1 << 14, "steps": 1 << 14, "lane_sums": 1 << 1
 DEFAULT_CHUNK: Final = 1 << 15
 KEPT_BYTES: Final = 64 * 2**20
 """Decoded values that an open recording keeps."""
-MOST_GROWTH: Final = 256
-"""Bytes that a byte of a table may stand for: the encoding that tables are written in packs 128 equal steps into 6."""
-ALWAYS_READ: Final = 16 * 2**20
-"""Decoded bytes of a table that are read from however small a file."""
 MOST_DECODED: Final = 8 * 2**30
 """Decoded bytes of all tables together: a run of 50 million instructions."""
 _VERSION_KEY: Final = b"nki_lab.version"
