@@ -163,7 +163,10 @@ def _column(draw: random.Random, table: pa.Table, name: str, texts: Sequence[str
             numbers[draw.randrange(len(numbers))] = draw.choice((np.nan, np.inf, -np.inf, 1e30, -1.0))
         values = pa.array(numbers, field.type)
     elif pa.types.is_string(field.type):
-        changed = _changed_texts(draw, column.to_pylist(), texts)
+        try:
+            changed = _changed_texts(draw, column.to_pylist(), texts)
+        except ValueError:  # changed before
+            return table
         values = pa.array(changed, field.type)
         if draw.random() < 0.1 and len(changed):  # bytes that are no text
             raw = [b"\xff\xfe\xc0" if draw.random() < 0.5 else (text or "").encode() for text in changed]
@@ -196,10 +199,15 @@ def _shape(draw: random.Random, table: pa.Table) -> pa.Table:
             return table
         case 6:
             place = draw.randrange(table.num_columns)
-            values = table.column(place).to_pylist()
+            values = []
+            with contextlib.suppress(ValueError):
+                values = table.column(place).to_pylist()
             if values:
                 values[draw.randrange(len(values))] = None
-            return table.set_column(place, table.column_names[place], pa.array(values, table.schema.field(place).type))
+                return table.set_column(
+                    place, table.column_names[place], pa.array(values, table.schema.field(place).type)
+                )
+            return table
         case _:
             order = list(range(count))
             draw.shuffle(order)
@@ -306,9 +314,10 @@ def mutate(draw: random.Random, where: Path) -> str:
 
 def _summary(draw: random.Random, table: pa.Table) -> pa.Table:
     """Change or add a result of the summary."""
-    if set(table.column_names) < {"name", "json"}:
+    try:
+        names, texts = table.column("name").to_pylist(), table.column("json").to_pylist()
+    except (KeyError, ValueError):  # changed before
         return table
-    names, texts = table.column("name").to_pylist(), table.column("json").to_pylist()
     if draw.random() < 0.4:
         names, texts = [*names, draw.choice((*RESULTS, "x", "fault_after", "profile"))], [*texts, draw.choice(_VALUES)]
     elif texts:

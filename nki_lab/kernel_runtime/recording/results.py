@@ -45,14 +45,14 @@ _KINDS: Final[Mapping[str, Callable[[Json], bool]]] = MappingProxyType(
         "object": _is_object,
         "amounts": lambda value: _is_object(value) and all(map(_is_amount, value.values())),
         "interval": lambda value: isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_amount, value)),
-        "findings": lambda value: isinstance(value, list | tuple) and all(map(_is_object, value)),
+        "list": lambda value: isinstance(value, list | tuple),
     }
 )
 _MEANINGS: Final = {
     "text": "a text", "count": "a whole number from 0 on", "amount": "a number from 0 on",
     "time": "a time in whole picoseconds", "row": "a row, or -1", "object": "an object",
     "amounts": "an object of numbers from 0 on", "interval": "two numbers from 0 on",
-    "findings": "a list of objects",
+    "list": "a list",
 }  # fmt: skip
 
 RESULTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -61,7 +61,7 @@ RESULTS: Final[Mapping[str, str]] = MappingProxyType(
         "kernel": "text",
         "target": "text",
         "options": "object",
-        "diagnostics": "findings",
+        "diagnostics": "list",
         "fault": "row",
         "makespan_ns": "amount",
         "makespan_without_compiler_model_ns": "amount",

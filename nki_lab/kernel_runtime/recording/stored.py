@@ -235,7 +235,8 @@ class StoredColumns(Columns):
         self._guarded(lambda: require_regular(path.stat()))
         self._stream = self._guarded(lambda: pa.OSFile(str(path)))
         self._check_file()
-        texts = [column.name for column in spec.columns if column.is_text]
+        known = self._guarded(lambda: pq.read_schema(self._stream)).names
+        texts = [column.name for column in spec.columns if column.is_text and column.name in known]
         # As dictionaries, so that a text that a file repeats a million times is made once.
         self._file = self._guarded(lambda: pq.ParquetFile(self._stream, read_dictionary=texts))
         self._check(spec)
