@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
-import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -155,7 +152,7 @@ def sync_folder(folder: Path) -> None:
 
 def beside(target: Path) -> Path:
     """Return a name for a draft in the folder of a file or folder, that nothing has."""
-    return target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}")
+    return target.with_name(f".{target.name[:100]}.{os.urandom(8).hex()}")
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes, draft: Path | None = None) -> None:
@@ -244,7 +241,9 @@ def require_own(folder: Path, ours: Container[str]) -> None:
 
 def require_writable_folder(folder: Path) -> None:
     """Raise OSError where files cannot be written into a folder."""
-    with tempfile.TemporaryFile(dir=folder):
+    from tempfile import TemporaryFile
+
+    with TemporaryFile(dir=folder):
         pass
 
 
@@ -264,18 +263,24 @@ def remove_file(path: Path) -> None:
 @contextmanager
 def private_folder(prefix: str = "nki-lab-") -> Iterator[Path]:
     """Make a folder that only this user can look into, and remove it with all that is in it."""
-    with tempfile.TemporaryDirectory(prefix=prefix) as name:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix=prefix) as name:
         yield Path(name)
 
 
 def made_private_folder(prefix: str = "nki-lab-") -> Path:
     """Make a folder that only this user can look into, and that stays."""
-    return Path(tempfile.mkdtemp(prefix=prefix))
+    from tempfile import mkdtemp
+
+    return Path(mkdtemp(prefix=prefix))
 
 
 def remove_private_folder(folder: Path) -> None:
     """Remove a folder of `made_private_folder` with all that is in it."""
-    shutil.rmtree(folder, ignore_errors=True)
+    from shutil import rmtree
+
+    rmtree(folder, ignore_errors=True)
 
 
 def relative(path: str | os.PathLike[str], folder: str | os.PathLike[str] = ".") -> str:
