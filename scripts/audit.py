@@ -1,4 +1,4 @@
-"""Hold the pinned packages against the known vulnerabilities: those of Python with pip-audit, those of npm with its own.
+"""Hold the pinned packages against the known vulnerabilities: those of Python with pip-audit, those of npm with npm.
 
 Exit status: 0 nothing is known, 1 something is, 2 a registry did not answer, so that nothing is known of its packages.
 """
