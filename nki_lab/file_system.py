@@ -5,7 +5,7 @@ whole or not at all, in the place where its links lead and with the rights that 
 replaced. Only what the caller names is removed.
 """
 
-# ruff: noqa: PTH105, PTH108, PTH116, PTH123
+# ruff: noqa: PTH104, PTH105, PTH108, PTH116, PTH123
 # Paths may be texts; files are opened as descriptors, whose status decides.
 
 from __future__ import annotations
@@ -276,8 +276,13 @@ def made_private_folder(prefix: str = "nki-lab-") -> Path:
     return Path(mkdtemp(prefix=prefix))
 
 
-def remove_private_folder(folder: Path) -> None:
-    """Remove a folder of `made_private_folder` with all that is in it."""
+def take_name(draft: Path, path: Path) -> None:
+    """Let a folder take a name that nothing has; OSError where a folder with files has it."""
+    os.rename(draft, path)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder that nki_lab has made under a name of its own, with all that is in it, as far as that goes."""
     from shutil import rmtree
 
     rmtree(folder, ignore_errors=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from lsprotocol import types as lsp
 
 from nki_lab import query
-from nki_lab.file_system import made_private_folder, remove_private_folder, write_whole
+from nki_lab.file_system import made_private_folder, remove_folder, write_whole
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
@@ -56,4 +56,4 @@ class Pages:
     def close(self) -> None:
         """Remove the files."""
         if self._folder is not None:
-            remove_private_folder(self._folder)
+            remove_folder(self._folder)

@@ -16,6 +16,8 @@ def check_ranges(tables: Mapping[str, Columns]) -> None:
     Cheap also on disk: reads limits, not values.
     """
     for table in tables.values():
+        if len(table) > table.spec.most:
+            raise ValueError(f"{table.spec.name} has {len(table):,} rows, at most {table.spec.most:,} are read")
         for column in table.spec.columns:
             if not column.is_text and len(table):
                 _check_range(tables, table, column)

@@ -114,13 +114,15 @@ class Rule:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """One table. A `derived` one is worked out from the others where the builder does not give it; an `index` one is
-    always worked out, serves queries only and is no part of a recording's hash or size. No row breaks one of `rules`.
+    always worked out, serves queries only and is no part of a recording's hash or size. No row breaks one of
+    `rules`, and there are at most `most` rows.
     """
 
     name: str
     doc: str
     columns: tuple[Column, ...]
     rules: tuple[Rule, ...] = ()
+    most: int = 1 << 32
     derived: bool = False
     index: bool = False
 
@@ -140,9 +142,15 @@ def _c(name: str, dtype: str, doc: str, unit: str = "", **more: object) -> Colum
 
 
 def _t(
-    name: str, doc: str, *columns: Column, rules: tuple[Rule, ...] = (), derived: bool = False, index: bool = False
+    name: str,
+    doc: str,
+    *columns: Column,
+    rules: tuple[Rule, ...] = (),
+    most: int = 1 << 32,
+    derived: bool = False,
+    index: bool = False,
 ) -> Table:
-    return Table(name=name, doc=doc, columns=columns, rules=rules, derived=derived, index=index)
+    return Table(name=name, doc=doc, columns=columns, rules=rules, most=most, derived=derived, index=index)
 
 
 def _rule(fault: str, columns: str, broken: Callable[..., Any]) -> Rule:
@@ -289,11 +297,13 @@ _RECORDED = (
         _c("name", "name", "Engine or queue: tensor, vector, scalar, gpsimd, sync, dma q0.", to="names"),
         _c("kind", "u1", "What it is.", choices=LANE_KINDS),
         _c("core", "<u2", "The NeuronCore it belongs to.", default=0),
+        most=1 << 14,
     ),
     _t(
         "stalls",
         "A reason to wait. The first is no wait at all.",
         _c("name", "name", "What is waited for.", to="names"),
+        most=1 << 8,
     ),
     _t(
         "ops",
