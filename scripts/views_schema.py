@@ -22,9 +22,10 @@ from nki_lab.kernel_runtime import vocabulary
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.bottlenecks import SENTENCES
 from nki_lab.kernel_runtime.recording.figures import FIGURES
+from nki_lab.kernel_runtime.recording.pages import ALWAYS_READ, MOST_GROWTH
 from nki_lab.widgets import MIME
 from nki_lab.wire import header_types, values
-from nki_lab.wire.message import MAGIC, VERSION
+from nki_lab.wire.message import MAGIC, MOST_MESSAGE, VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = Path("labextension") / "src" / "_generated"
@@ -107,6 +108,9 @@ def constants() -> dict[str, tuple[str, object, str]]:
         "MIME": ("", MIME, "What notebooks keep a run under."),
         "WIRE_MAGIC": ("", int.from_bytes(MAGIC, "little"), "A message begins with this number."),
         "WIRE_VERSION": ("", VERSION, ""),
+        "MOST_GROWTH": ("", MOST_GROWTH, "Bytes that a byte of a compact message may stand for."),
+        "ALWAYS_READ": ("", ALWAYS_READ, "Bytes to which any compact message may unpack."),
+        "MOST_MESSAGE": ("", MOST_MESSAGE, "Bytes of the largest message."),
         "WHOLE": ("", wire.WHOLE, "Rows up to which a run is sent whole."),
         "RANGE": ("", wire.RANGE, "Rows of a range of a run that is larger."),
         "MARKS": ("", values.MARKS, "The flags of a cell of a tile's values."),

@@ -105,7 +105,7 @@ def _part(part: bottlenecks.Part, paths: Sequence[str], step_of: Array) -> Part:
         out["hue"] = part.kind
     if part.row >= 0:
         out["waiting"] = int(step_of[part.row])
-    if part.line:
+    if part.line and part.file in paths:  # the finding of a recording may name any file
         out |= {"source": paths.index(part.file), "line": part.line}
     return out
 

@@ -321,6 +321,15 @@ export const WIRE_MAGIC = 1_464_421_198;
 
 export const WIRE_VERSION = 1;
 
+/** Bytes that a byte of a compact message may stand for. */
+export const MOST_GROWTH = 256;
+
+/** Bytes to which any compact message may unpack. */
+export const ALWAYS_READ = 16_777_216;
+
+/** Bytes of the largest message. */
+export const MOST_MESSAGE = 1_073_741_824;
+
 /** Rows up to which a run is sent whole. */
 export const WHOLE = 1_000_000;
 

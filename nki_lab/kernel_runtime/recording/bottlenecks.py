@@ -87,7 +87,9 @@ def _advice(recording: Recording) -> list[Sentence]:
     """Name the line and the gain of the advice that gains most."""
     found = recording.summary.get("diagnostics")
     told = [item for item in found if isinstance(item, Mapping)] if isinstance(found, (list, tuple)) else []
-    told = [item for item in told if isinstance(item.get("gain"), float) and item.get("line") and item.get("file")]
+    kinds = {"gain": float, "line": int, "file": str, "code": str}
+    told = [item for item in told if all(isinstance(item.get(name), kind) for name, kind in kinds.items())]
+    told = [item for item in told if item["line"] and item["file"]]
     if not told:
         return []
     best = max(told, key=lambda item: item["gain"])
