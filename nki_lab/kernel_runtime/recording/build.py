@@ -57,10 +57,14 @@ def build(tables: Given, summary: Mapping[str, Json], makespan: int | None) -> d
         if not spec.index and (name in given or not spec.derived) and name not in ("names", "summary")
     }
     out["names"] = _table(schema.TABLES["names"], {"text": names.texts()}, names)
-    results = {**summary, MAKESPAN: _end(out["rows"], makespan)}
-    lines = {"name": list(results), "json": [_json(name, value) for name, value in results.items()]}
-    out["summary"] = _table(schema.TABLES["summary"], lines, names)
+    out["summary"] = summary_table({**summary, MAKESPAN: _end(out["rows"], makespan)})
     return out
+
+
+def summary_table(results: Mapping[str, Json]) -> Columns:
+    """The table `summary` of some results; ValueError where JSON cannot say one."""
+    lines = {"name": list(results), "json": [_json(name, value) for name, value in results.items()]}
+    return _table(schema.TABLES["summary"], lines, Names())
 
 
 def _end(rows: Columns, makespan: int | None) -> int:

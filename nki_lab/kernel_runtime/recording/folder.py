@@ -37,7 +37,7 @@ FORMAT: Final = "nki_lab recording"
 _MANIFEST_BYTES: Final = 1 << 26
 _PINS: Final = "pins"  # of the manifest: messages of tiles in the zlib format, in base64
 _PIN_BYTES: Final = 1 << 24
-_WORKED_OUT: Final = {"lane_sums", "lane_sum_levels", "triggers"}  # where a folder has none
+_WORKED_OUT: Final = {"lane_sums", "lane_sum_levels", "triggers", "exchanges"}  # where a folder has none
 _ATTEMPTS: Final = 20
 _FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quotas of this name
 
