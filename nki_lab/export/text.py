@@ -101,6 +101,7 @@ def _lanes(recording: Recording, times: Digest) -> str:
             next(iter(lane.waits), ""),
         )
         for lane in times.lanes
+        if lane.rows or recording.ranks == 1
     ]
     header = ("lane", "instructions", "busy", "of it slowed", "waiting", "nothing to do", "waits most for")
     return table(header, lines, left=(0, 6))

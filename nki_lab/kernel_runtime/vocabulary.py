@@ -83,7 +83,8 @@ same bytes. *memory reuse*: bytes of another tensor that is still in use. *user 
 interval*: what a DMA queue needs from one transfer to the next. *bandwidth*: DMA engines shared with other queues, or
 HBM with another core. *port conflict*, *psum bank*: another engine has the memory. *power ramp*: the Tensor Engine's
 clock has yet to rise. *launch*: before and after the kernel. *other core*: what the other core has yet to come to, in
-an exchange or a barrier. *other rank*: data of a rank that comes to a collective later. *loop*: an engine's sequencer counts, compares and branches at the begin of an iteration.
+an exchange or a barrier. *other rank*: data of a rank that comes to a collective later. *loop*: an engine's sequencer
+counts, compares and branches at the begin of an iteration.
 """
 
 STALL_OF: Final = MappingProxyType({stall.name: stall for stall in STALLS})

@@ -31,10 +31,10 @@ def run_ranks(kernel: Callable[..., object], arguments: Sequence[object], **keyw
     """Run a kernel on as many ranks as there are `arguments`, and give each rank's Run, by rank.
 
     An entry of `arguments` is what a rank is called with: a tuple of positional arguments, a mapping of keywords, or a
-    single array. `keywords` are those of `nki_lab.run`, the same for all ranks. The ranks run at the same time, each
-    in a thread; what they exchange is exact. The times of a rank's Run know nothing of the others; the result itself is
-    seen, saved and exported as all ranks together, which wait for each other in collectives. The first fault of a rank is
-    raised, where `on_error` does not say otherwise.
+    single array. `keywords` are those of `nki_lab.run`, the same for all ranks. The ranks run at the same time, each in
+    a thread; what they exchange is exact. The times of a rank's Run know nothing of the others; the result itself is
+    seen, saved and exported as all ranks together, which wait for each other in collectives. The first fault of a rank
+    is raised, where `on_error` does not say otherwise.
     """
     if not isinstance(arguments, (list, tuple)) or not arguments:
         raise coded_error(

@@ -94,7 +94,10 @@ class RankRuns(Recorded, Sequence[Run]):
         lines += [f"  {sentence}" for sentence in formatting.held_back(self.recording)]
         for rank, run in enumerate(self._runs):
             own, waits, awaited = (
-                formatting.duration(round(ranks[name][rank] * 1000)) for name in ("makespan_ns", "waits_ns", "awaited_ns")
+                formatting.duration(round(ranks[name][rank] * 1000))
+                for name in ("makespan_ns", "waits_ns", "awaited_ns")
             )
-            lines.append(f"  rank {rank}: {own}, waits {waits}, awaited {awaited}; {counts(run.diagnostics) or 'no findings'}")
+            lines.append(
+                f"  rank {rank}: {own}, waits {waits}, awaited {awaited}; {counts(run.diagnostics) or 'no findings'}"
+            )
         return "\n".join(lines)

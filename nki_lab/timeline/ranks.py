@@ -145,7 +145,9 @@ def _last(
     out = []
     for place, part in enumerate(parts):
         source, others = part.exchange.source, calls[part.exchange.ranks, part.call]
-        senders = [] if source == FROM_NONE else list(others.values()) if source == FROM_ALL else [others.get(source, place)]
+        senders = (
+            [] if source == FROM_NONE else list(others.values()) if source == FROM_ALL else [others.get(source, place)]
+        )
         latest = max(senders, key=lambda other: sent[other], default=place)
         out.append(latest if sent[latest] > sent[place] else -1)
     return out

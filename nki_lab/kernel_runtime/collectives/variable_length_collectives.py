@@ -220,8 +220,8 @@ def _run(
     if len(group) > 1:
         arriving = tuple(source._buffer.id for _, source in moves)
         size = src.size * src._dtype.nbytes
-        source = FROM_ALL if arriving else FROM_NONE
-        builder.program.exchanges.append(Exchange(what, group, source, tuple(sent), arriving, size))
+        sender = FROM_ALL if arriving else FROM_NONE
+        builder.program.exchanges.append(Exchange(what, group, sender, tuple(sent), arriving, size))
 
 
 def _require_no_part(what: str, builder: Builder, tensors: Tensors) -> None:

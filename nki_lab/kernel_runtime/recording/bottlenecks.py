@@ -50,9 +50,9 @@ Sentence = tuple[Part, ...]
 def bottlenecks(recording: Recording) -> tuple[Sentence, ...]:
     """Return the sentences, the most important first; at least one.
 
-    Of several ranks the slowest is named first. The largest part of the critical path is named next, then the advice that gains most, which comes from timing the
-    run without what it advises against. Where the part is work, the lane follows that waits longest on the path for the
-    results of it; then the line of source that costs most of the path.
+    Of several ranks the slowest is named first. The largest part of the critical path is named next, then the advice
+    that gains most, which comes from timing the run without what it advises against. Where the part is work, the lane
+    follows that waits longest on the path for the results of it; then the line of source that costs most of the path.
     """
     times = digest(recording)
     if not len(recording):

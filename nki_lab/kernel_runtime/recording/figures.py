@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import FP8, PACKED, DType
 
-
 REGULAR: Final = 0.1
 """The share of a loop's median interval by which the interval of a regular iteration differs from it at most. guess: a
 tenth tells the pipeline's filling from its usual beat, and is above the jitter of shared DMA queues."""
@@ -53,11 +52,12 @@ FIGURES: Final = (
     Figure("iteration", "interval of an iteration", "What an iteration adds to the time of its loop: from the end of "
            "those before it in the same execution of the loop, of the first from its begin, to its own end; 0 where it "
            "ends earlier. The intervals of an execution add up to its time."),
-    Figure("regular", "regular iteration", f"An iteration whose interval differs by at most {100 * REGULAR:.0f} % from the "
-           "median of its loop's."),
+    Figure("regular", "regular iteration", "An iteration whose interval differs by at most "
+           f"{100 * REGULAR:.0f} % from the median of its loop's."),
     Figure("warm_up", "warm-up", "The iterations of an execution of a loop before the first two regular ones that "
            "follow each other."),
-    Figure("steady", "steady state", "The iterations from there on. An execution without two such iterations has none."),
+    Figure("steady", "steady state", "The iterations from there on. An execution without two such iterations "
+           "has none."),
     Figure("outlier", "outlier", "An iteration after the warm-up that is not regular."),
     Figure("initiation", "initiation interval", "Of a loop, the median interval of its iterations after the warm-up; "
            "of all where there is no steady state. Mean and spread (standard deviation) are of the same iterations."),

@@ -7,7 +7,7 @@ loop is therefore counted from end to end; these intervals of one execution of t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np

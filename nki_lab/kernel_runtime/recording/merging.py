@@ -52,12 +52,13 @@ class Merging:
 
         `after` has the row of another rank for each row that waited for one; it becomes an edge too.
         """
-        rows, edges = self.tables["rows"], self.tables["edges"]
+        rows = self.tables["rows"]
+        edges: dict[str, Array] = self.tables["edges"]
         waiting, before = (np.array(list(column), np.int64) for column in (after.keys(), after.values()))
         rows["after"] = rows["after"].copy()
         rows["after"][waiting] = before
         kind = np.full(len(waiting), EDGE_KINDS.index("rank"), np.uint8)
-        more = {"row": waiting, "before": before, "kind": kind}
+        more: dict[str, Array] = {"row": waiting, "before": before, "kind": kind}
         joined = {name: np.concatenate((edges[name], more[name])) for name in edges}
         order = np.argsort(joined["row"], kind="stable")
         tables = {
@@ -88,10 +89,14 @@ class Merging:
         out["lanes"]["rank"] = np.full(len(recording.lanes), rank, np.int64)
         return out
 
-    def _moved(self, rank: int, column: schema.Column, table: str, values: Array, names: Array, sources: Array) -> Array:
+    def _moved(
+        self, rank: int, column: schema.Column, table: str, values: Array, names: Array, sources: Array
+    ) -> Array:
         """Return a column with the numbers that its values have among those of all ranks."""
         if column.name == "core":
-            return values.astype(np.int64) + self._first_core[rank]
+            values = values.astype(np.int64)
+            values += int(self._first_core[rank])
+            return values
         if column.to == "names":
             return names[values]
         if column.to == "sources":
@@ -99,5 +104,5 @@ class Merging:
         target = _FIRST_OF.get((table, column.name), column.to)
         if target not in self._shifts:
             return values
-        moved = values.astype(np.int64) + self._shifts[target][rank]
+        moved = values.astype(np.int64) + int(self._shifts[target][rank])
         return np.where(values < 0, values, moved) if column.optional else moved

@@ -303,7 +303,8 @@ _DERIVED = (
     ),
     _t(
         "exchanges",
-        "The part of a rank in a call of a collective; in the order of `call`, then of `rank`. Empty of a run of one rank.",
+        "The part of a rank in a call of a collective; in the order of `call`, then of `rank`. Empty of a run of one"
+        " rank.",
         _c("call", "<u4", "The call; the ranks that exchange data in it have one number."),
         _c("rank", "<u2", "The rank."),
         _c("what", "name", "The collective.", to="names"),

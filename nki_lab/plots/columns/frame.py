@@ -59,7 +59,13 @@ def groups(recording: Recording) -> list[Group]:
             name = lane.name if lane.kind == "engine" else kind
             found.setdefault((lane.core, name), (kind, []))[1].append(lane.number)
     out = [
-        Group(label=", ".join(filter(None, (lane_label(name), recording.core_names[core]))), name=name, kind=kind, core=core, lanes=tuple(lanes))
+        Group(
+            label=", ".join(filter(None, (lane_label(name), recording.core_names[core]))),
+            name=name,
+            kind=kind,
+            core=core,
+            lanes=tuple(lanes),
+        )
         for (core, name), (kind, lanes) in found.items()
     ]
     order = list(KINDS)
