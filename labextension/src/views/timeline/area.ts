@@ -50,7 +50,7 @@ function busyShares(run: Run, area: Span): Aggregates['shares'] {
     if (lane.kind === 'engine') add(lane.label, run.buckets(lane.id, area.from, area.to, 1).busy[0]);
   for (const core of run.cores)
     add(
-      run.cores.length > 1 ? `${HUE_LABELS.dma}, core ${core}` : HUE_LABELS.dma,
+      run.cores.length > 1 ? `${HUE_LABELS.dma}, ${run.coreName(core)}` : HUE_LABELS.dma,
       run.dmaBusy(core, area.from, area.to),
     );
   return out.sort((one, other) => other.share - one.share);

@@ -102,7 +102,7 @@ function createCell(strip: Strip, run: Run, fold: (strip: FoldStrip) => void): C
     first,
     folds ? null : note,
   );
-  if (strip.kind === 'loop') setStyle(first, { paddingLeft: `${8 * strip.depth}px` });
+  if (strip.kind === 'loop') setStyle(first, { 'padding-left': `${8 * strip.depth}px` });
   return { element, name, value, note };
 }
 

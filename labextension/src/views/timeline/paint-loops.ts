@@ -144,7 +144,7 @@ function paintLabel(
     words.find(one => widthOf(context, one) <= room) ??
     (cell.count === 1 ? fit(context, words.at(-1) ?? '', room) : '');
   if (text === '') return;
-  if (cell.whole !== null) {
+  if (cell.whole !== null || cell.state === 'warm-up') {
     const width = widthOf(context, text) + 8;
     context.fillStyle = palette.bg;
     context.globalAlpha = 0.82;

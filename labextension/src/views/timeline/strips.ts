@@ -111,7 +111,7 @@ export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritic
   };
   add({ kind: 'axis', top, height: SIZES.axis });
   if (state.showCritical) add({ kind: 'path', top, height: SIZES.path });
-  const counters = countersOf(state.layout);
+  const counters = run.ranks > 1 ? [] : countersOf(state.layout);
   const coresOfRanks = groupedCores(run);
   for (const core of run.cores) {
     const rank = coresOfRanks.rankOf(core);
@@ -126,7 +126,9 @@ export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritic
     for (const lane of lanes) if (lane.kind === 'engine') add(laneStrip(lane, top, state.layout === 'widest'));
     const queues = lanes.filter(lane => lane.kind === 'dma');
     if (queues.length > 0) add(dmaStrip(queues, top, tracksFor(run, queues)));
-    if (state.layout !== 'narrow' && hasFlow(run, 'descriptors', core)) add(flowStrip('descriptors', core, top));
+    // Of several ranks only what works is drawn: they are to be seen side by side.
+    const more = state.layout !== 'narrow' && run.ranks === 1;
+    if (more && hasFlow(run, 'descriptors', core)) add(flowStrip('descriptors', core, top));
     for (const counter of counters)
       if (counter !== 'rate' && isUsed(run, counter))
         add({ kind: 'counter', counter, core, top, height: SIZES.counter });
@@ -190,7 +192,7 @@ function groupedCores(run: Run): CoreGroups {
 }
 
 function drawn(run: Run, lane: Lane): boolean {
-  return (lane.kind === 'engine' && ALWAYS.has(lane.hue)) || (run.laneTimes[lane.id]?.rows ?? 0) > 0;
+  return (run.ranks === 1 && lane.kind === 'engine' && ALWAYS.has(lane.hue)) || (run.laneTimes[lane.id]?.rows ?? 0) > 0;
 }
 
 function laneStrip(lane: Lane, top: number, close: boolean): LaneStrip {

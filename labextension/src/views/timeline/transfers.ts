@@ -55,7 +55,7 @@ function transfersTo(run: Run, part: Exchange, all: readonly Exchange[]): Transf
     arrives,
     step: part.row,
     sends: one.sends,
-    last: one === latest && one.sent >= part.sent,
+    last: part.source >= 0 || (one === latest && one.sent >= part.sent),
   }));
 }
 
