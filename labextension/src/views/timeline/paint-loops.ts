@@ -41,11 +41,14 @@ function holds(cell: LoopCell, loop: Loop): boolean {
   return cell.count === 1 && cell.first === loop.representative;
 }
 
-/** On whole device pixels, with a gap to its right where it can spare it. */
-function extent(drawing: DrawContext, { x, width }: { x: number; width: number }): readonly [number, number] {
+/** On whole device pixels, with a gap to the right of single iterations that can spare it. */
+function extent(
+  drawing: DrawContext,
+  { x, width, count = 1 }: { x: number; width: number; count?: number },
+): readonly [number, number] {
   const left = whole(drawing, Math.max(x, -4));
   const right = whole(drawing, Math.min(x + width, drawing.context.canvas.width / drawing.ratio + 4));
-  return [left, Math.max(1, right - left - (width >= 3.2 ? 1 : 0))];
+  return [left, Math.max(1, right - left - (width >= 3.2 && count === 1 ? 1 : 0))];
 }
 
 function paintCell(drawing: DrawContext, cell: LoopCell, { top, height }: Band): void {
