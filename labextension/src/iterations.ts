@@ -23,6 +23,27 @@ export function iterationText({ loop, value, place, interval, state }: Iteration
   return [`${loop.variable} = ${value}`, which, format.time(interval), state].join(', ');
 }
 
+/** The iteration that begins and ends with a range; -1: none. */
+export function iterationOfSpan(run: Run, area: Span): number {
+  const track = run.loopTrack;
+  if (track === null) return -1;
+  const { start, first, iteration: innermost } = run.rows;
+  for (let step = run.stepAt(area.from); run.has(step) && start[step - first] === area.from; step--) {
+    const around = run.iterationsAround(innermost[step - first]);
+    const found = around.find(one => track.begin(one) === area.from && track.end(one) === area.to);
+    if (found !== undefined) return found;
+  }
+  return -1;
+}
+
+/** "i = 1, j = 0": an iteration with those around it. */
+export function iterationName(run: Run, iteration: number): string {
+  const track = run.loopTrack;
+  if (track === null) return '';
+  const around = [...run.iterationsAround(iteration)].reverse().map(one => track.facts(one));
+  return around.map(({ loop, value }) => `${loop.variable} = ${value}`).join(', ');
+}
+
 /** Mark the time of iterations, and go to their begin. */
 export function chooseIterations(
   { run, store, speak }: Pick<Context, 'run' | 'store' | 'speak'>,

@@ -4,6 +4,7 @@ import { currentIteration, foldAll, iterationText, nextIteration, zoomToIteratio
 import * as format from '../../src/format';
 import { createStore } from '../../src/store';
 import type { Run, State } from '../../src/types';
+import { aggregates } from '../../src/views/timeline/area';
 import { type Figure, layoutFigure, placeOf } from '../../src/views/timeline/figure';
 import { hitAt } from '../../src/views/timeline/hit';
 import { loopsWord, loopText } from '../../src/views/timeline/loop_card';
@@ -127,6 +128,14 @@ describe('going through iterations', () => {
     expect(nextIteration(page, -1)).toBe(true);
     expect(currentIteration(page.run, page.store)).toBe(2);
     expect(said.at(-1)).toBe('j = 1, iteration 2 of 4, 100 ns, steady');
+  });
+
+  test('names the marked iteration by the loops around it', () => {
+    const run = nestedRun();
+    expect(aggregates(run, { from: 200_000, to: 300_000 }, 1).iteration).toBe('i = 1, j = 0');
+    expect(aggregates(run, { from: 200_000, to: 400_000 }, 1).iteration).toBe('i = 1');
+    // Equal values of an inner loop are no iteration where the outer ones differ.
+    expect(aggregates(run, { from: 50_000, to: 250_000 }, 1).iteration).toBe('');
   });
 
   test('ends at the last one', () => {
