@@ -96,9 +96,9 @@ def _exchanges(found: Together, first_row: Any) -> tuple[dict[str, Any], dict[in
     return {name: values if name == "what" else np.array(values, np.int64) for name, values in columns.items()}, after
 
 
-def _summary(found: Together, alone: Sequence[int], summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _summary(launch: Together, alone: Sequence[int], summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the figures of all ranks: sums, the largest of peaks, and shares of the time of the whole launch."""
-    makespans = [line.timing.makespan / _PICOSECONDS for line in found.lines]
+    makespans = [line.timing.makespan / _PICOSECONDS for line in launch.lines]
     longest = int(np.argmax(makespans))
     last, whole = summaries[longest], makespans[longest]
     out: dict[str, Any] = {
@@ -117,20 +117,21 @@ def _summary(found: Together, alone: Sequence[int], summaries: Sequence[Mapping[
     for name in _SHARES:
         used = sum(item[name] * own * many for item, own, many in zip(summaries, makespans, cores, strict=True))
         out[name] = used / (whole * sum(cores)) if whole else 0.0
-    out["diagnostics"] = list({_said(item): item for summary in summaries for item in summary["diagnostics"]}.values())
+    found = {_identity(item): item for summary in summaries for item in summary["diagnostics"]}
+    out["diagnostics"] = list(found.values())
     out["ranks"] = {
         "count": len(summaries),
-        "slowest": found.slowest,
+        "slowest": launch.slowest,
         "makespan_ns": makespans,
         "alone_ns": [time / _PICOSECONDS for time in alone],
-        "waits_ns": [time / _PICOSECONDS for time in found.waits],
-        "awaited_ns": [time / _PICOSECONDS for time in found.awaited],
-        "settled": found.settled,
+        "waits_ns": [time / _PICOSECONDS for time in launch.waits],
+        "awaited_ns": [time / _PICOSECONDS for time in launch.awaited],
+        "settled": launch.settled,
     }
     return out
 
 
-def _said(item: Mapping[str, Any]) -> tuple[object, ...]:
+def _identity(item: Mapping[str, Any]) -> tuple[object, ...]:
     """Return what two findings that say the same have in common."""
     return item["code"], item["file"], item["line"], item["column"], item["message"]
 
