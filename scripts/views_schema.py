@@ -49,6 +49,8 @@ def enumerations() -> dict[str, Sequence[str]]:
         "Origin": vocabulary.ORIGINS,
         "Arrangement": vocabulary.ARRANGEMENTS,
         "DescriptorMode": vocabulary.DESCRIPTOR_MODES,
+        "LoopKind": vocabulary.LOOP_KINDS,
+        "IterationState": vocabulary.ITERATION_STATES,
     }
 
 

@@ -22,7 +22,7 @@ from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.recording.figures import hbm_bytes_per_ns
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
 from nki_lab.kernel_runtime.timing import Timing, makespans_without, walk
-from nki_lab.kernel_runtime.vocabulary import STALL_REASONS
+from nki_lab.kernel_runtime.vocabulary import LOOP_KINDS, STALL_REASONS
 from nki_lab.rules import TimedFacts, check_timed
 from nki_lab.rules.timed_facts import WORTHWHILE
 from nki_lab.source_files import shown_names
@@ -246,6 +246,9 @@ class Timeline:
         failed = {} if fault < 0 else {"fault": fault, **({"fault_after": True} if fault_after else {})}
         summary = {**self.summary, **session, **failed}
         tables = recorded_tables(self.chip, self.schedule, self.timing, self.chip_allocation)
+        on_device = {region.site for region in self.source.regions}
+        kinds = [LOOP_KINDS.index("device" if item.site in on_device else "python") for item in self.chip.iterations]
+        tables["iterations"]["kind"] = kinds
         if self.recorded is not None:
             tables = tables_of_program(self.recorded, self.program, self.chip, self.schedule, self.timing, tables)
         return Recording(tables, summary, self.timing.makespan)

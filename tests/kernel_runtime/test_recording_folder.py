@@ -229,9 +229,13 @@ def test_an_error_at_any_point_of_a_save_leaves_the_old_recording(
         with pytest.raises(OSError, match="NKI021"):
             new.save(saved)
         assert files_of(saved) == before
+        return
+    if place == len(schema.TABLES) + 2:  # the new recording counts; whether the disk keeps its name is not known
+        with pytest.raises(OSError, match="NKI021"):
+            new.save(saved)
     else:
         new.save(saved)
-        assert len(Recording.open(saved)) == 500
+    assert len(Recording.open(saved)) == 500
 
 
 def test_an_interrupted_save_leaves_the_old_recording(

@@ -53,10 +53,14 @@ def build(tables: Given, summary: Mapping[str, Json], makespan: int | None) -> d
         if not spec.index and (name in given or not spec.derived) and name not in ("names", "summary")
     }
     out["names"] = _table(schema.TABLES["names"], {"text": names.texts()}, names)
-    found = {**summary, results.MAKESPAN: _end(out["rows"], makespan)}
-    lines = {"name": list(found), "json": [results.dumped(name, value) for name, value in found.items()]}
-    out["summary"] = _table(schema.TABLES["summary"], lines, names)
+    out["summary"] = summary_table({**summary, results.MAKESPAN: _end(out["rows"], makespan)})
     return out
+
+
+def summary_table(summary: Mapping[str, Json]) -> Columns:
+    """The table `summary` of some results; ValueError where JSON cannot say one."""
+    lines = {"name": list(summary), "json": [results.dumped(name, value) for name, value in summary.items()]}
+    return _table(schema.TABLES["summary"], lines, Names())
 
 
 def _end(rows: Columns, makespan: int | None) -> int:

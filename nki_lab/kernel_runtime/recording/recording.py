@@ -37,6 +37,7 @@ class Lane:
     name: str
     kind: str
     core: int
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +139,14 @@ class Recording:
 
         folder.store({name: self.table(name) for name in schema.TABLES}, path, pins)
 
+    def with_summary(self, more: Mapping[str, Json]) -> Recording:
+        """Return the same recording with more in its summary, or other values there."""
+        self._require_checked()
+        other = Recording.__new__(Recording)
+        other._tables = {**self._tables, "summary": build.summary_table({**self.summary, **more})}
+        other._check_whole = None
+        return other
+
     # Tables
 
     def table(self, name: str) -> Columns:
@@ -157,8 +166,9 @@ class Recording:
         match name:
             case "steps":
                 derived = {name: {"row": derive.steps(whole(rows["start"]))}}
-            case "triggers":
-                derived = {name: {"row": np.zeros(0, np.uint32), "start": np.zeros(0, np.int64)}}
+            case "triggers" | "exchanges":
+                columns = schema.TABLES[name].columns
+                derived = {name: {column.name: np.zeros(0, column.storage) for column in columns}}
             case "critical":
                 derived = {name: {"row": derive.critical(rows)}}
             case "lifetimes":
@@ -203,12 +213,34 @@ class Recording:
     @cached_property
     def lanes(self) -> tuple[Lane, ...]:
         """Engines and DMA queues, in drawing order."""
-        kinds, cores = (whole(self._tables["lanes"][name]).tolist() for name in ("kind", "core"))
-        columns = zip(self.texts("lanes", "name"), kinds, cores, strict=True)
+        numbers = (whole(self._tables["lanes"][name]).tolist() for name in ("kind", "core", "rank"))
+        columns = zip(self.texts("lanes", "name"), *numbers, strict=True)
         return tuple(
-            Lane(number=number, name=name, kind=LANE_KINDS[kind], core=core)
-            for number, (name, kind, core) in enumerate(columns)
+            Lane(number=number, name=name, kind=LANE_KINDS[kind], core=core, rank=rank)
+            for number, (name, kind, core, rank) in enumerate(columns)
         )
+
+    @cached_property
+    def ranks(self) -> int:
+        """The number of ranks that were recorded together; 1 of a run of its own."""
+        return 1 + max((lane.rank for lane in self.lanes), default=0)
+
+    @cached_property
+    def core_names(self) -> Mapping[int, str]:
+        """The words for each core by its number: "core 1", "rank 2", or "rank 2, core 1"; empty where there is one.
+
+        The cores of a rank are counted from 0.
+        """
+        cores: dict[int, set[int]] = {}
+        for lane in self.lanes:
+            cores.setdefault(lane.rank, set()).add(lane.core)
+        out = {}
+        for rank, mine in cores.items():
+            for place, core in enumerate(sorted(mine)):
+                words = [f"rank {rank}"] if self.ranks > 1 else []
+                words += [f"core {place if self.ranks > 1 else core}"] if len(mine) > 1 else []
+                out[core] = ", ".join(words)
+        return out
 
     @cached_property
     def stalls(self) -> tuple[str, ...]:

@@ -35,6 +35,14 @@ def _is_object(value: Json) -> bool:
     return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
 
 
+def _is_of_ranks(value: Json) -> bool:
+    """Whether a value is an object of numbers and of lists of them, a number for each rank."""
+    return _is_object(value) and all(
+        all(map(_is_amount, item)) if isinstance(item, list | tuple) else isinstance(item, bool) or _is_number(item)
+        for item in value.values()
+    )
+
+
 _KINDS: Final[Mapping[str, Callable[[Json], bool]]] = MappingProxyType(
     {
         "text": lambda value: isinstance(value, str),
@@ -46,13 +54,14 @@ _KINDS: Final[Mapping[str, Callable[[Json], bool]]] = MappingProxyType(
         "amounts": lambda value: _is_object(value) and all(map(_is_amount, value.values())),
         "interval": lambda value: isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_amount, value)),
         "list": lambda value: isinstance(value, list | tuple),
+        "ranks": _is_of_ranks,
     }
 )
 _MEANINGS: Final = {
     "text": "a text", "count": "a whole number from 0 on", "amount": "a number from 0 on",
     "time": "a time in whole picoseconds", "row": "a row, or -1", "object": "an object",
     "amounts": "an object of numbers from 0 on", "interval": "two numbers from 0 on",
-    "list": "a list",
+    "list": "a list", "ranks": "an object of numbers, and of lists of numbers from 0 on",
 }  # fmt: skip
 
 RESULTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -85,6 +94,7 @@ RESULTS: Final[Mapping[str, str]] = MappingProxyType(
         "stall_ns": "amounts",
         "slowed_ns": "amounts",
         "compiler_model": "amounts",
+        "ranks": "ranks",
     }
 )
 """The kinds of the results that reports and views compute with; others are shown as they are."""

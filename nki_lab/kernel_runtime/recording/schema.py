@@ -20,12 +20,13 @@ from nki_lab.kernel_runtime.vocabulary import (
     EDGE_KINDS,
     INDIRECTIONS,
     LANE_KINDS,
+    LOOP_KINDS,
     ORIGINS,
     ROLES,
     SPACES,
 )
 
-VERSION: Final = (1, 3)
+VERSION: Final = (1, 4)
 """Major and minor number of this layout. A reader takes its own major number with any minor one: a higher minor number
 only adds tables, columns with a default, and choices, or changes indices that a reader computes where they are
 missing."""
@@ -296,7 +297,8 @@ _RECORDED = (
         "Something that runs one row at a time: an engine or a DMA queue. In drawing order.",
         _c("name", "name", "Engine or queue: tensor, vector, scalar, gpsimd, sync, dma q0.", to="names"),
         _c("kind", "u1", "What it is.", choices=LANE_KINDS),
-        _c("core", "<u2", "The NeuronCore it belongs to.", default=0),
+        _c("core", "<u2", "The NeuronCore it belongs to; those of several ranks are counted on.", default=0),
+        _c("rank", "<u2", "The rank that it belongs to.", default=0, since=4),
         most=1 << 14,
     ),
     _t(
@@ -373,6 +375,7 @@ _RECORDED = (
         _c("loop", "name", "The loop's variable.", to="names"),
         _c("value", "<i8", "The variable's value in this iteration."),
         _c("site", "<i4", "Where the loop stands.", to="sites", optional=True),
+        _c("kind", "u1", "Where the loop runs.", choices=LOOP_KINDS, default=0, since=4),
         rules=(_rule("iterations: an iteration within a later one", "parent #", np.greater_equal),),
     ),
     _t(
@@ -395,6 +398,20 @@ _DERIVED = (
         " profile does not give it.",
         _c("row", "<u4", "The transfer.", to="rows"),
         _c("start", "<i8", "When its generator begins with it.", "ps"),
+        derived=True,
+    ),
+    _t(
+        "exchanges",
+        "The part of a rank in a call of a collective; in the order of `call`, then of `rank`. Empty of a run of one"
+        " rank.",
+        _c("call", "<u4", "The call; the ranks that exchange data in it have one number."),
+        _c("rank", "<u2", "The rank."),
+        _c("what", "name", "The collective.", to="names"),
+        _c("source", "<i4", "The rank that it receives from, -1: from all others, -2: from none.", default=-1),
+        _c("sent", "<i8", "When its data is there.", "ps"),
+        _c("sends", "<i4", "The row whose result is the last of it.", to="rows", optional=True),
+        _c("row", "<i4", "The first row that brings what arrives.", to="rows", optional=True),
+        _c("bytes", "<i8", "Bytes that it hands in.", "bytes", default=0),
         derived=True,
     ),
     _t(
