@@ -134,7 +134,8 @@ def check(
     try:
         text, file, name, line = _source_of(path, source, function)
         kernels = [name] if name else []
-        facts = facts_of(text, kernels) if isinstance(text, ModuleSource) else known_facts(text, file, kernels)
+        with gc_relaxed():
+            facts = facts_of(text, kernels) if isinstance(text, ModuleSource) else known_facts(text, file, kernels)
     except NkiError as error:
         return list(error.diagnostics)
     if name:

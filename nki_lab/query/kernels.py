@@ -46,7 +46,9 @@ V = TypeVar("V")
 
 def evaluated(facts: SyntaxFacts, request: EvaluationRequest, cache: EvaluationCache) -> Examination:
     """Evaluate the kernels of a module, each with at most four signatures."""
-    return _ModuleEvaluation(facts, request, cache).run()
+    found = _ModuleEvaluation(facts, request, cache).run()
+    cache.end_examination()
+    return found
 
 
 def signatures(facts: SyntaxFacts, request: EvaluationRequest) -> dict[str, Sequence[Signature]]:
@@ -370,10 +372,10 @@ class _ModuleEvaluation:
     def _evaluate_through(self, helpers: frozenset[str]) -> None:
         """Evaluate kernels of other files that call functions of this one: what they find here is found here."""
         facts, request, count = self._facts, self._request, 0
-        saved = request.library.load(request.library.place(facts.file), {}, facts.file) if helpers else None
-        if saved is None:
-            return
-        for module, path in found_calls.reaching(facts.file, helpers, request.library):
+        for module, path in found_calls.reaching(facts.file, helpers, request.library) if helpers else ():
+            saved = request.library.load(request.library.place(facts.file), {}, facts.file)
+            if saved is None:
+                return
             kernels = [item.node.name for item in facts_of(module).functions if item.is_entry]
             own = calls_in(module, path, request.library, request.budget.stop).own
             lacking = frozenset(name for name in kernels if not own.get(name))

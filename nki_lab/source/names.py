@@ -96,7 +96,7 @@ def names_of(tree: ast.Module, before: NameUses | None = None) -> NameUses:
         node, scope = stack.pop()
         if type(node) not in OWN_SCOPE:
             _note(node, scope)
-            stack.extend([(child, scope) for child in _evaluated_children(node)])
+            stack.extend([(child, scope) for child in _evaluated_children(node) if type(child) is not ast.Constant])
         else:
             stack.extend((item, scope) for item in outer_parts(node))
             inner = known.get(node)
