@@ -173,7 +173,9 @@ class Checker:
         self.examiner.examine(self.job(unit, module))
 
     def job(self, unit: Unit, module: Module, target: str = "") -> Job:
-        """Return the job to examine the newest version of a unit, on the target of its settings or another one."""
+        """Return the job to examine the newest version of a unit: on the targets that its cells and the settings name, or
+        on another one.
+        """
         settings = self._settings
         return Job(
             unit.key,
@@ -184,6 +186,7 @@ class Checker:
             target or settings.arch(module.file).target,
             settings.steps(module.file),
             settings.python(module.file),
+            () if target else module.targets,
         )
 
     def _answered(self, answer: Answer) -> None:

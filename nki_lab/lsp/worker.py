@@ -149,6 +149,7 @@ class Worker:
         project = _project(job)
         return EvaluationRequest(
             arch=arch_of(job.target),
+            targets=job.targets,
             budget=Budget(stop=stop),
             steps=job.steps,
             given=project.signatures(Path(job.file)),

@@ -99,7 +99,7 @@ def _longest(
         try:
             return width, parse("\n".join(lines[starts[piece] : starts[end]])), first
         except SyntaxError as failure:
-            first = failure if width == 1 else first
+            first = without_frames(failure) if width == 1 else first
             if not any(text in failure.msg for text in _OPEN_END):
                 break
         except (ValueError, RecursionError, MemoryError, SystemError):
@@ -117,7 +117,7 @@ def _around(lines: Sequence[str], failure: SyntaxError, parse: Callable[[str], a
             assert parse is not None
             tree = parse("\n".join(attempt.work))
         except SyntaxError as next_failure:
-            failure = next_failure
+            failure = without_frames(next_failure)
         except (ValueError, RecursionError, MemoryError, SystemError):
             break
         else:
@@ -125,6 +125,11 @@ def _around(lines: Sequence[str], failure: SyntaxError, parse: Callable[[str], a
             return Recovered(tree, tuple(attempt.failures), frozenset(attempt.unread))
     unread = frozenset(number + 1 for number, line in enumerate(lines) if line.strip())
     return Recovered(ast.Module(body=[], type_ignores=[]), (first,), unread)
+
+
+def without_frames(failure: SyntaxError) -> SyntaxError:
+    """Return a failure without the frames in which it came about: they hold it, and trees that nobody needs."""
+    return failure.with_traceback(None)
 
 
 def _moved(failure: SyntaxError, count: int) -> SyntaxError:
