@@ -176,9 +176,7 @@ def _report(job: Job, seen: _Seen) -> FileReport:
     )
 
 
-def _examined(
-    job: Job, source: bytes | Sequence[str], targets: tuple[tuple[int, int, str], ...] = ()
-) -> _Seen:
+def _examined(job: Job, source: bytes | Sequence[str], targets: tuple[tuple[int, int, str], ...] = ()) -> _Seen:
     document = Document(job.file)
     document.update(source)
     request = EvaluationRequest(

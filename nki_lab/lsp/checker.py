@@ -173,8 +173,9 @@ class Checker:
         self.examiner.examine(self.job(unit, module))
 
     def job(self, unit: Unit, module: Module, target: str = "") -> Job:
-        """Return the job to examine the newest version of a unit: on the targets that its cells and the settings name, or
-        on another one.
+        """Return the job to examine the newest version of a unit.
+
+        It is for the targets that its cells and the settings name, or for another one.
         """
         settings = self._settings
         return Job(

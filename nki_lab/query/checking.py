@@ -35,6 +35,11 @@ class Document:
         self._syntax: list[Diagnostic] = []
         self._cache = EvaluationCache()
 
+    @property
+    def results(self) -> EvaluationCache:
+        """Return what is remembered of its kernels."""
+        return self._cache
+
     def update(
         self, source: str | bytes | Sequence[str], kernel_names: Iterable[str] | None = None
     ) -> list[Diagnostic]:

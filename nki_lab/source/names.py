@@ -35,7 +35,8 @@ class NameUses:
     It does not keep the scope around it: thus the tree of a text is gone once nobody has its module's scope any more.
     """
 
-    __slots__ = ("__weakref__", "_parent", "aliases", "annotated", "attributes", "bound", "calls", "children", "declared", "definitions",
+    __slots__ = ("__weakref__", "_parent",
+                 "aliases", "annotated", "attributes", "bound", "calls", "children", "declared", "definitions",
                  "import_nodes", "imports", "loads", "mentions", "node", "stars", "stores",
                  "values")  # fmt: skip
 

@@ -39,7 +39,8 @@ class NameScope:
     It does not keep the scope around it, so that the tree of a text goes with the module's scope.
     """
 
-    __slots__ = ("__weakref__", "_parent", "assigned", "attributes", "bound", "calls", "children", "globals", "imports", "keywords", "kind",
+    __slots__ = ("__weakref__", "_parent",
+                 "assigned", "attributes", "bound", "calls", "children", "globals", "imports", "keywords", "kind",
                  "node", "nonlocals", "occurrences", "stars")  # fmt: skip
 
     def __init__(self, kind: str, node: ast.AST, parent: NameScope | None) -> None:
