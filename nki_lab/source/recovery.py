@@ -63,9 +63,8 @@ def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], a
         start = starts[piece]
         # Empty lines above give a large piece its place at once; small ones are moved there.
         above = start if (starts[piece + 1] - start) * _SMALL > start else 0
-        blank = "\n" * above
-        wider = (lambda text, blank=blank: again(blank + text)) if spent < CHARACTERS else None
-        taken, tree, failure = _longest(lines, starts, piece, lambda text, blank=blank: parse(blank + text), wider)
+        wider = again if spent < CHARACTERS else None
+        taken, tree, failure = _longest(lines, starts, piece, "\n" * above, parse, wider)
         piece += taken
         if tree is None:
             part = ["" for _ in range(above)] + list(lines[start : starts[piece]])
@@ -98,10 +97,12 @@ def _longest(
     lines: Sequence[str],
     starts: list[int],
     piece: int,
+    blank: str,
     parse: Callable[[str], ast.Module],
     wider: Callable[[str], ast.Module] | None,
 ) -> tuple[int, ast.Module | None, SyntaxError]:
-    """Return the number of pieces that parse as one, and their tree; one piece and no tree where none do.
+    """Return the number of pieces that parse as one below `blank` lines, and their tree; one piece and no tree where
+    none do.
 
     `wider` parses several pieces; without it the first is read alone.
     """
@@ -112,7 +113,7 @@ def _longest(
             break
         try:
             read = parse if width == 1 or wider is None else wider
-            return width, read("\n".join(lines[starts[piece] : starts[end]])), first
+            return width, read(blank + "\n".join(lines[starts[piece] : starts[end]])), first
         except SyntaxError as failure:
             first = without_frames(failure) if width == 1 else first
             if not any(text in failure.msg for text in _OPEN_END):
