@@ -117,7 +117,7 @@ def _checked(job: Job) -> FileReport:
         return FileReport(file=job.file, findings=(unreadable(job.file, error),))
     if job.file.endswith(".ipynb"):
         notebook = notebook_of(source, job.file)
-        seen = _examined(job, notebook.sources)
+        seen = _examined(job, notebook.sources, notebook.targets())
         return replace(
             _report(job, seen),
             findings=tuple(notebook.placed(job.selection.of(seen.examination.findings))),
@@ -164,7 +164,7 @@ def _report(job: Job, seen: _Seen) -> FileReport:
     )
 
 
-def _examined(job: Job, source: bytes | Sequence[str]) -> _Seen:
+def _examined(job: Job, source: bytes | Sequence[str], targets: tuple[tuple[int, int, str], ...] = ()) -> _Seen:
     document = Document(job.file)
     syntax = document.update(source)
     if not job.evaluates:
@@ -175,6 +175,7 @@ def _examined(job: Job, source: bytes | Sequence[str]) -> _Seen:
         given=job.given,
         library=job.library,
         possible=job.possible,
+        targets=targets,
     )
     with gc_relaxed():
         found = document.examine(request)
