@@ -2,6 +2,7 @@
 
 import type { Extension } from '@codemirror/state';
 
+import tokens from '../_generated/tokens.css';
 import { leaveToOthers } from '../plugin';
 import type { Connections, Extractors } from '../plugin';
 import { useStyle } from '../styles';
@@ -14,6 +15,8 @@ import type { CodeMirror } from './editor';
 import { ICON_RULE } from './icon';
 import type { CellModel, Panel, Tracker } from './jupyter';
 import lab from './lab.css';
+import { LateSettings } from './late_settings';
+import type { Registry } from './late_settings';
 import { renderWith } from './markdown';
 import type { Renderers } from './markdown';
 import { isNki } from './notebook_text';
@@ -65,7 +68,7 @@ interface Services {
   readonly notebooks: Tracker | null;
   readonly extensions: { addExtension(factory: object): void } | null;
   readonly completers: { registerProvider(provider: unknown): void } | null;
-  readonly settings: { load(id: string): Promise<Settings> } | null;
+  readonly settings: Registry | null;
   readonly renderers: Renderers | null;
   readonly palette: Palette | null;
   readonly status: StatusBar | null;
@@ -74,15 +77,10 @@ interface Services {
   readonly connections: Connections | null;
 }
 
-/** The settings of the plugin. */
-export interface Settings {
-  readonly composite: Readonly<Record<string, unknown>>;
-  readonly changed: { connect(slot: () => void): boolean };
-  set(name: string, value: unknown): Promise<void>;
-}
-
 interface App {
   readonly commands: Commands;
+  /** Kept when all plugins are active: no plugin may wait for it while it is activated. */
+  readonly started: Promise<void>;
   readonly serviceManager: {
     readonly contents: {
       get(path: string, options: object): Promise<unknown>;
@@ -131,7 +129,7 @@ async function activate(app: App, modules: Modules, services: Services): Promise
   const { notebooks } = services;
   const server = modules['@jupyterlab/services']?.ServerConnection as ServerConnection | undefined;
   if (notebooks === null || server === undefined) return;
-  useStyle('lab', lab + ICON_RULE);
+  useStyle('lab', lab + tokens + ICON_RULE);
   const apputils = modules['@jupyterlab/apputils'] as unknown as Apputils;
   const address = server.makeSettings();
   const fetchJson = async (path: string): Promise<unknown> => {
@@ -139,15 +137,12 @@ async function activate(app: App, modules: Modules, services: Services): Promise
     return answer.ok ? answer.json() : null;
   };
   const tell = notices(apputils);
-  const [status, settings] = await Promise.all([
-    fetchJson('status').catch(() => null) as Promise<Status | null>,
-    services.settings?.load(ID).catch(() => null) ?? null,
-  ]);
-  const hint =
-    status === null ? `Jupyter Server has no extension of nki-lab: ${INSTALL}, then restart it` : status.missing;
+  const settings = services.settings && new LateSettings(services.settings, ID, app.started);
+  const status = (await fetchJson('status').catch(() => null)) as Status | null;
+  const hint = status === null ? `Jupyter Server has no nki_lab: ${INSTALL}, then restart it` : status.missing;
   if (status?.missing !== '') {
     leaveToOthers(services);
-    whenNki(notebooks, () => tell.once('warning', `No findings while you type in %%nki cells. ${hint}`));
+    whenNki(notebooks, () => tell.once('warning', `No findings in %%nki cells: ${hint}.`));
   }
   const render = renderWith(services.renderers);
   const dialogs = dialogsOf(apputils, modules['@lumino/widgets'], render);
@@ -156,16 +151,15 @@ async function activate(app: App, modules: Modules, services: Services): Promise
     root: status?.root ?? '',
     settings: () => settings?.composite ?? {},
     fail: reason =>
-      tell.once('error', `No findings while you type in %%nki cells: ${reason}.`, 'Try again', () =>
-        session.connection.restart(),
-      ),
+      tell.once('error', `No findings in %%nki cells: ${reason}.`, 'Try again', () => session.connection.restart()),
     show: markdown => dialogs.page(markdown),
     message: text => tell.once('info', text),
   });
   const registry = modules['@jupyterlab/codemirror']?.EditorExtensionRegistry as
     { createImmutableExtension(extension: Extension): unknown } | undefined;
   const cm = { state: modules['@codemirror/state'], view: modules['@codemirror/view'] } as unknown as CodeMirror;
-  const drawn = drawing({ cm, session, render });
+  const hasColours = (): boolean => settings?.composite.colours !== false;
+  const drawn = drawing({ cm, session, render, hasColours });
   if (status?.missing === '') {
     services.extensions?.addExtension({
       name: 'nki-lab',
@@ -177,8 +171,10 @@ async function activate(app: App, modules: Modules, services: Services): Promise
     services.completers?.registerProvider(completions(session));
     settings?.changed.connect(() => session.configure());
     const add = (panel: Panel): void => void session.add(panel);
-    notebooks.forEach(add);
-    notebooks.widgetAdded.connect((_, panel) => add(panel));
+    void (settings?.ready ?? Promise.resolve()).then(() => {
+      notebooks.forEach(add);
+      notebooks.widgetAdded.connect((_, panel) => add(panel));
+    });
   }
   const { palette, launcher } = services;
   addCommands({
