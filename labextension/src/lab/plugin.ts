@@ -15,8 +15,6 @@ import type { CodeMirror } from './editor';
 import { ICON_RULE } from './icon';
 import type { CellModel, Panel, Tracker } from './jupyter';
 import lab from './lab.css';
-import { LateSettings } from './late_settings';
-import type { Registry } from './late_settings';
 import { renderWith } from './markdown';
 import type { Renderers } from './markdown';
 import { isNki } from './notebook_text';
@@ -68,7 +66,7 @@ interface Services {
   readonly notebooks: Tracker | null;
   readonly extensions: { addExtension(factory: object): void } | null;
   readonly completers: { registerProvider(provider: unknown): void } | null;
-  readonly settings: Registry | null;
+  readonly settings: { load(id: string): Promise<Settings> } | null;
   readonly renderers: Renderers | null;
   readonly palette: Palette | null;
   readonly status: StatusBar | null;
@@ -77,10 +75,15 @@ interface Services {
   readonly connections: Connections | null;
 }
 
+/** The settings of the plugin. */
+export interface Settings {
+  readonly composite: Readonly<Record<string, unknown>>;
+  readonly changed: { connect(slot: () => void): boolean };
+  set(name: string, value: unknown): Promise<void>;
+}
+
 interface App {
   readonly commands: Commands;
-  /** Kept when all plugins are active: no plugin may wait for it while it is activated. */
-  readonly started: Promise<void>;
   readonly serviceManager: {
     readonly contents: {
       get(path: string, options: object): Promise<unknown>;
@@ -137,8 +140,10 @@ async function activate(app: App, modules: Modules, services: Services): Promise
     return answer.ok ? answer.json() : null;
   };
   const tell = notices(apputils);
-  const settings = services.settings && new LateSettings(services.settings, ID, app.started);
-  const status = (await fetchJson('status').catch(() => null)) as Status | null;
+  const [status, settings] = await Promise.all([
+    fetchJson('status').catch(() => null) as Promise<Status | null>,
+    services.settings?.load(ID).catch(() => null) ?? null,
+  ]);
   const hint = status === null ? `Jupyter Server has no nki_lab: ${INSTALL}, then restart it` : status.missing;
   if (status?.missing !== '') {
     leaveToOthers(services);
@@ -171,10 +176,8 @@ async function activate(app: App, modules: Modules, services: Services): Promise
     services.completers?.registerProvider(completions(session));
     settings?.changed.connect(() => session.configure());
     const add = (panel: Panel): void => void session.add(panel);
-    void (settings?.ready ?? Promise.resolve()).then(() => {
-      notebooks.forEach(add);
-      notebooks.widgetAdded.connect((_, panel) => add(panel));
-    });
+    notebooks.forEach(add);
+    notebooks.widgetAdded.connect((_, panel) => add(panel));
   }
   const { palette, launcher } = services;
   addCommands({

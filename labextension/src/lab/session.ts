@@ -119,7 +119,7 @@ export class Session {
     this.sync();
     try {
       const more = { textDocument: { uri: owner.uri }, ...params };
-      return (await this.connection.rpc?.request(method, more, signal)) as T | null;
+      return ((await this.connection.rpc?.request(method, more, signal)) ?? null) as T | null;
     } catch (error) {
       if (error instanceof RefusedError) return null;
       throw error;

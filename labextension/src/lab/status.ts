@@ -4,7 +4,7 @@ import { MIME } from '../_generated/schema';
 import type { Commands } from './commands';
 import type { Panel, Tracker } from './jupyter';
 import { element } from './markdown';
-import type { Settings } from './late_settings';
+import type { Settings } from './plugin';
 import type { Session } from './session';
 
 export interface StatusBar {
