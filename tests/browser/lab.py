@@ -112,7 +112,7 @@ def served(command: list[str], environment: dict[str, str], url: str, log: Path)
         yield url
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(60)  # it ends its kernels first
 
 
 def free_port() -> int:

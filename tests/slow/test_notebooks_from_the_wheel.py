@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.lab import START, Lab, Window, chromium, free_port, served, window
+from tests.lsp.processes import servers
 from tests.slow.environments import ROOT, Install, clean
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("patience")]
@@ -68,25 +68,6 @@ def opened(*, errors: list[str] | None = None) -> Iterator[Window]:
         yield tab
         assert tab.requests == []
         assert tab.errors == (errors or [])
-
-
-def programs(name: str) -> list[Path]:
-    """Return the interpreters of the language servers that run below this process."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            if name.encode() in words and b"-m" in words and os.getpid() in _ancestors(entry):
-                found.append(Path(os.fsdecode(words[0])))
-    return found
-
-
-def _ancestors(entry: Path) -> list[int]:
-    found = []
-    while entry.name != "0":
-        found.append(int((entry / "stat").read_text().rpartition(")")[2].split()[1]))
-        entry = Path("/proc") / str(found[-1])
-    return found
 
 
 def text_of(tab: Window, number: int) -> str:
@@ -150,9 +131,9 @@ def test_in_jupyterlab_a_fault_is_typed_seen_fixed_and_the_kernel_completed_run_
         tab.run(2)
         shown = tab.page.locator(".jp-OutputArea-output pre", has_text="__init__.py").inner_text()
         assert Path(shown.strip()).is_relative_to(python.parents[1])
-        servers = programs("nki_lab.lsp")
-        assert servers
-        assert all(server.is_relative_to(python.parents[1]) for server in servers)
+        interpreters = servers().values()
+        assert interpreters
+        assert all(interpreter.is_relative_to(python.parents[1]) for interpreter in interpreters)
         assert str(ROOT) not in str(python)
 
 
@@ -162,7 +143,11 @@ def errors_of_its_own(python: Path, folder: Path) -> list[str]:
     In 7.6.5 its keyboard shortcuts fail on settings of another of its plugins that are there before their own ("reading
     'schema'").
     """
-    with started(python, "notebook", folder, without=("nki-lab",)) as bare, chromium() as browser, window(browser) as tab:
+    with (
+        started(python, "notebook", folder, without=("nki-lab",)) as bare,
+        chromium() as browser,
+        window(browser) as tab,
+    ):
         tab.page.goto(f"{bare.url}/notebooks/{bare.notebook('bare.ipynb', START)}")
         tab.page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
         assert tab.page.locator(".lm-MenuBar-item", has_text="NKI").count() == 0
