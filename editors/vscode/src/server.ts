@@ -154,6 +154,7 @@ export class ServerHandle implements vscode.Disposable {
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       synchronize: { configurationSection: SECTION },
       middleware: this.middleware,
+      initializationFailedHandler: () => false, // told by whoever starts it
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue }),
         closed: () => {
