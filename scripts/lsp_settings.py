@@ -21,8 +21,8 @@ LAB_OWN: dict[str, dict[str, object]] = {
     "colours": {
         "type": "boolean",
         "default": True,
-        "description": "Show in %%nki cells which engine a call runs on and which memory a tensor is in, and mark registers "
-        "and values that are known at compile time.",
+        "description": "Show in %%nki cells which engine a call runs on and which memory a tensor is in, and mark "
+        "registers and values that are known at compile time.",
     },
 }
 """The settings that the extension of JupyterLab itself reads."""

@@ -1,8 +1,8 @@
 """Writes what the views read of Python's declarations: python scripts/views_schema.py [--out FOLDER].
 
 `labextension/src/_generated/schema.ts` has enumerations, labels, formats, sentences and the form of messages,
-`labextension/src/_generated/colours.css` the colours of both themes, `labextension/src/_generated/tokens.css` the looks of
-names in code cells.
+`labextension/src/_generated/colours.css` the colours of both themes, `labextension/src/_generated/tokens.css` the looks
+of names in code cells.
 """
 
 from __future__ import annotations

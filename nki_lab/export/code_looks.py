@@ -1,7 +1,7 @@
 """The looks of names in code cells, by the modifiers of semantic tokens.
 
-Hue says which engine a call runs on, as everywhere. Memories have no hue: weight, shade and a line under the name tell them
-apart, also where colours are forced. Pages have this as `labextension/src/_generated/tokens.css`.
+Hue says which engine a call runs on, as everywhere. Memories have no hue: weight, shade and a line under the name tell
+them apart, also where colours are forced. Pages have this as `labextension/src/_generated/tokens.css`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Look(NamedTuple):
 
 
 def readable(colour: Colour) -> Colour:
-    """Return a colour as text on the ground of code: darker in the light theme, lighter in the dark one, if it must be."""
+    """Return a colour as text on the ground of code: where it must be, darker in the light theme, lighter in the dark."""
     return Colour(_towards(colour.light, "#000000", GROUND.light), _towards(colour.dark, "#ffffff", GROUND.dark))
 
 
