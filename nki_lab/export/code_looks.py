@@ -28,7 +28,7 @@ class Look(NamedTuple):
 
 
 def readable(colour: Colour) -> Colour:
-    """Return a colour as text on the ground of code: where it must be, darker in the light theme, lighter in the dark."""
+    """Return a colour as text on the ground of code: if it must be, darker in the light theme, lighter in the dark."""
     return Colour(_towards(colour.light, "#000000", GROUND.light), _towards(colour.dark, "#ffffff", GROUND.dark))
 
 
