@@ -90,7 +90,6 @@ def test_a_python_without_the_package_is_told_once_and_another_one_is_chosen(pac
         code.text("exq").click()
         code.page.keyboard.press("End")
         code.page.keyboard.type("  # typing does not try it again")
-        code.page.keyboard.press("Escape")
         code.page.wait_for_timeout(2000)
         expect(notices).to_have_count(1)
         notices.get_by_role("button", name="Choose interpreter").click()
