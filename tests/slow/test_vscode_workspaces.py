@@ -96,6 +96,7 @@ def test_a_python_without_the_package_is_told_once_and_another_one_is_chosen(pac
         box = code.page.locator(".quick-input-widget input.input")
         expect(box).to_be_visible()
         box.fill(sys.executable)
+        code.page.wait_for_timeout(1500)  # the dialogue looks for the file
         code.page.keyboard.press("Enter")
         expect(code.squiggles).to_have_count(1)
         expect(code.status).to_have_text("NKI: 1 finding")
