@@ -1,7 +1,8 @@
 """Writes what the views read of Python's declarations: python scripts/views_schema.py [--out FOLDER].
 
 `labextension/src/_generated/schema.ts` has enumerations, labels, formats, sentences and the form of messages,
-`labextension/src/_generated/colours.css` the colours of both themes.
+`labextension/src/_generated/colours.css` the colours of both themes, `labextension/src/_generated/tokens.css` the looks
+of names in code cells.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NotRequired, get_args, get_origin, get_type_hints, is_typeddi
 
 from nki_lab import wire
 from nki_lab.export import formatting
+from nki_lab.export.code_looks import LOOKS
 from nki_lab.export.colours import COLOURS, LABELS
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.kernel_runtime import vocabulary
@@ -231,14 +233,26 @@ def style_sheet() -> str:
     )).removesuffix("\n") + "\n"  # fmt: skip
 
 
+def looks() -> str:
+    """The rules for names in the code cells of a page with JupyterLab's themes."""
+    rules = [f"/* {MARK} */"]
+    for modifier, look in LOOKS.items():
+        lines = [*([f"color: {look.colour.light}"] if look.colour else []), *filter(None, look.style.split("; "))]
+        rules.append(f".nki-lab-is-{modifier} {{\n" + "".join(f"  {line};\n" for line in lines) + "}")
+        if look.colour:
+            rules.append(f"[data-jp-theme-light='false'] .nki-lab-is-{modifier} {{\n  color: {look.colour.dark};\n}}")
+    return "\n".join(rules) + "\n"
+
+
 def main() -> None:
-    """Write both files below the folder given by `--out`, the checkout by default."""
+    """Write the files below the folder given by `--out`, the checkout by default."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT)
     folder = parser.parse_args().out / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "schema.ts").write_text(typescript(), encoding="utf-8")
     (folder / "colours.css").write_text(style_sheet(), encoding="utf-8")
+    (folder / "tokens.css").write_text(looks(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -188,7 +188,7 @@ class Checker:
             target or settings.arch(module.file).target,
             settings.steps(module.file),
             settings.python(module.file),
-            () if target else module.targets,
+            targets=() if target else module.targets,
         )
 
     def _answered(self, answer: Answer) -> None:
