@@ -12,18 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import anywidget
 import traitlets
 
 from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.widgets.parts import parts
 from nki_lab.widgets.value_answers import Pinning, answer
 from nki_lab.wire import RANGE, STATIC, Messages
-
-PART: Final = 4 * 2**20
-"""Bytes of a part: the page can draw, and the user interrupt, between two."""
 
 
 class Visualizer(anywidget.AnyWidget):
@@ -74,7 +72,5 @@ class Visualizer(anywidget.AnyWidget):
 
     def _in_parts(self, message: bytes) -> None:
         self._sent += 1
-        view = memoryview(message)
-        for offset in range(0, len(message), PART):
-            part = {"kind": "part", "message": self._sent, "offset": offset, "total": len(message)}
-            self.send(part, buffers=[view[offset : offset + PART]])
+        for part, content in parts(message, self._sent):
+            self.send(part, buffers=[content])
