@@ -25,8 +25,9 @@ class RunComparison:
     """The changes from one run to another one: latency, engines, lines of source, reasons to wait, memory.
 
     Lines are paired through the difference of the sources, instructions by line, iteration, operands and order.
-    `str(comparison)` is a page of text, a notebook draws both runs; `view()` is a widget. `sentence` names what became slower or faster,
-    `figures` has all numbers as objects, in picoseconds and bytes, `as_dict()` as plain data, in nanoseconds.
+    `str(comparison)` is a page of text, a notebook draws both runs; `view()` is a widget. `sentence` names what became
+    slower or faster, `figures` has all numbers as objects, in picoseconds and bytes, `as_dict()` as plain data, in
+    nanoseconds.
     """
 
     def __init__(self, before: Recording, after: Recording) -> None:

@@ -22,7 +22,8 @@ MIME: Final = "application/vnd.nki-lab.run+json"
 messages of pinned tiles are in "values", in the same form."""
 
 COMPARISON_MIME: Final = "application/vnd.nki-lab.comparison+json"
-"""The same of two runs: {"version", "messages": each the "of" ("comparison", "before" or "after") and the "message"}."""
+"""The same of two runs: {"version", "messages": each with its "message" and what that is "of", as
+`nki_lab.widgets.comparison` has it}."""
 
 _LEAST: Final = 4  # compressed bytes of a row; a run that cannot fit is not encoded to find out
 
@@ -71,9 +72,7 @@ def compare(comparison: bytes, before: Recording, after: Recording) -> Compariso
     return made
 
 
-def pinned_comparison(
-    comparison: bytes, before: Recording, after: Recording, limit: int
-) -> dict[str, object] | None:
+def pinned_comparison(comparison: bytes, before: Recording, after: Recording, limit: int) -> dict[str, object] | None:
     """Two runs as a notebook keeps them, under `COMPARISON_MIME`; None where that would be more than `limit` bytes."""
     if (len(before) + len(after)) * _LEAST > limit:
         return None

@@ -11,7 +11,7 @@ import pytest
 from nki_lab import widgets
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.widgets import visualizer
+from nki_lab.widgets import parts
 from nki_lab.wire import Messages, encode
 from tests.recordings import synthetic
 
@@ -54,7 +54,7 @@ def test_a_page_gets_the_steps_that_it_asks_for(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_message_goes_out_in_parts_that_say_how_much_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visualizer, "PART", 1000)
+    monkeypatch.setattr(parts, "PART", 1000)
     sent = Sent(monkeypatch, Recording(synthetic(50)))
     messages = sent.ask({"kind": "load"})
     assert len(sent.told) > len(messages)

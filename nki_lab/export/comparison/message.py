@@ -94,7 +94,7 @@ def labels(found: Compared) -> list[str]:
     ):
         if texts[0] != texts[1]:
             for part, text in zip(parts, texts, strict=True):
-                part += [text] if text else []
+                part.extend([text] if text else [])
     return [", ".join(part) or default for part, default in zip(parts, ("before", "after"), strict=True)]
 
 

@@ -37,7 +37,8 @@ export function paintRibbons(
     context.stroke();
   });
   context.globalAlpha = 1;
-  for (const ribbon of ribbons) paintName(drawing, ribbon, look.stretches, (top + bottom) / 2);
+  let taken = -Infinity;
+  for (const ribbon of ribbons) taken = paintName(drawing, ribbon, { ...look, middle: (top + bottom) / 2, taken });
 }
 
 function trace(
@@ -56,27 +57,35 @@ function trace(
   context.closePath();
 }
 
-function paintName(drawing: DrawContext, ribbon: Ribbon, stretches: Stretches, middle: number): void {
+/** The name and the change, where there is room to the right of `taken`; returns where the next one has room. */
+function paintName(
+  drawing: DrawContext,
+  ribbon: Ribbon,
+  { stretches, middle, taken }: { readonly stretches: Stretches; readonly middle: number; readonly taken: number },
+): number {
   const { context, palette } = drawing;
   const width = context.canvas.width / drawing.ratio;
   // At half its height the band is as wide as the mean of its ends.
   const left = Math.max((ribbon.top[0] + ribbon.bottom[0]) / 2, 0);
   const right = Math.min((ribbon.top[1] + ribbon.bottom[1]) / 2, width);
-  if (right - left < LABEL_ROOM) return;
+  if (right - left < LABEL_ROOM || left < taken) return taken;
   context.textAlign = 'center';
   context.textBaseline = 'middle';
   useFont(drawing, FONTS.plate, 600);
   const [first, last] = [stretches.name(ribbon.first), stretches.name(ribbon.last)];
-  const full = ribbon.first === ribbon.last || first === last ? first : `${first} – ${last.replace(/^.* = /, '')}`;
-  const name = [full, full.replace(/^.* = /, '')].find(text => widthOf(context, text) <= right - left - 8) ?? '';
+  const full = first === last ? first : `${first} – ${last.replace(/^.* = /, '')}`;
+  const room = right - left - 8;
+  const name = [full, full.replace(/^.* = /, '')].find(text => widthOf(context, text) <= room) ?? '';
   const at = (left + right) / 2;
   context.fillStyle = palette.ink;
   context.fillText(name, at, middle - 8);
   useFont(drawing, FONTS.plate);
   const change = format.timeDifference(ribbon.change);
-  if (widthOf(context, change) > right - left - 8) return;
-  context.fillStyle = Math.round(ribbon.change / 1000) < 0 ? palette.ok : palette.ink2;
-  context.fillText(change, at, middle + 8);
+  if (widthOf(context, change) <= room) {
+    context.fillStyle = Math.round(ribbon.change / 1000) < 0 ? palette.ok : palette.ink2;
+    context.fillText(change, at, middle + 8);
+  }
+  return right;
 }
 
 /** The end of a run: a line through its lanes with the time. */

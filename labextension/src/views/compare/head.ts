@@ -161,14 +161,17 @@ function figures(header: ComparisonHeader, runs: Readonly<Record<Side, Run>>): H
   };
   const named = (name: string): Change | undefined => header.memory.find(item => item.name === name);
   const usual = (item: Change | undefined, label = item?.label ?? ''): void => {
-    if (item && item.before !== null && item.after !== null && (item.before > 0 || item.after > 0))
-      add(label, amount(item.before, item.unit), amount(item.after, item.unit), change(item));
+    const [before, after] = [item?.before ?? null, item?.after ?? null];
+    if (item !== undefined && before !== null && after !== null && (before > 0 || after > 0))
+      add(label, amount(before, item.unit), amount(after, item.unit), change(item));
   };
   usual(named('mfu'));
   const rates = [rateOf(header, 'before'), rateOf(header, 'after')];
   if (rates[0] > 0 && rates[1] > 0)
     add('HBM', format.rate(rates[0], 1e12), format.rate(rates[1], 1e12), signedPercent(rates[1] / rates[0] - 1));
-  const tensor = header.engines.find(item => item.busy.name === 'tensor' && (item.busy.before || item.busy.after));
+  const tensor = header.engines.find(
+    item => item.busy.name === 'tensor' && (item.busy.before ?? 0) + (item.busy.after ?? 0) > 0,
+  );
   if (tensor) {
     const cores = { before: runs.before.cores.length || 1, after: runs.after.cores.length || 1 };
     const part = (side: Side): number =>

@@ -90,7 +90,7 @@ function stretchesOf(
   to: number,
   name: (place: number) => string,
 ): Stretches {
-  const column = (of: string): Numbers => message.column(table, of).subarray(from, to) as Numbers;
+  const column = (of: string): Numbers => message.column(table, of).subarray(from, to);
   return {
     count: to - from,
     begin: { before: column('begin'), after: column('other_begin') },

@@ -22,7 +22,16 @@ import { type Places, paintAlone, paintBeyond, paintEnd, paintGain, paintPair, p
 import { type Comparison, other, type Side, SIDES, type Stretches } from './message';
 import { type CompareState, type CompareStore, type Picked, samePick } from './state';
 import { layoutSide } from './strips';
-import { type Aligned, anchorsOf, followed, levelFor, type Ribbon, ribbonsOf } from './windows';
+import {
+  type Aligned,
+  type Alignment,
+  type Anchors,
+  anchorsOf,
+  followed,
+  levelFor,
+  type Ribbon,
+  ribbonsOf,
+} from './windows';
 
 const TITLE = 26;
 const BAND = 84;
@@ -79,6 +88,7 @@ class Timelines implements Times {
   private drawn: CompareState | null = null;
   private ribbons: { of: Stretches; list: readonly Ribbon[] } | null = null;
   private stale = true;
+  private anchors: { readonly alignment: Alignment; readonly found: Anchors } | null = null;
 
   constructor(private readonly options: TimesOptions) {
     const { runs, comparison } = options;
@@ -172,7 +182,8 @@ class Timelines implements Times {
     // Where to begin does not change with the zoom: the outermost loop says it.
     const of =
       alignment === 'line' ? comparison.lines : alignment === 'iteration' ? comparison.iterations[0] : undefined;
-    return { anchors: anchorsOf(of, spans), alignment, scaling, spans };
+    if (this.anchors?.alignment !== alignment) this.anchors = { alignment, found: anchorsOf(of, spans) };
+    return { anchors: this.anchors.found, alignment, scaling, spans };
   }
 
   private scales(width: number): Readonly<Record<Side, Span & { width: number }>> {
@@ -190,13 +201,9 @@ class Timelines implements Times {
     const { state } = this.options.store;
     const last = this.drawn;
     const isMoved =
-      this.stale ||
-      last === null ||
-      last.window !== state.window ||
-      last.alignment !== state.alignment ||
-      last.scaling !== state.scaling;
+      this.stale || (['window', 'alignment', 'scaling'] as const).some(name => last?.[name] !== state[name]);
     if (isMoved) this.layout(width);
-    if (isMoved || last.line !== state.line || !samePick(last.selected, state.selected)) this.paintBase(width);
+    if (isMoved || last?.line !== state.line || !samePick(last.selected, state.selected)) this.paintBase(width);
     this.paintOver(width);
     this.tell();
     this.drawn = state;
