@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Final
 
@@ -27,6 +27,9 @@ before the browser has read them."""
 
 VALUES_CLASS: Final = "nki-lab-values"
 """The class of elements with the values of pinned tiles, in the same form."""
+
+VIEWS: Final = '<div id="nki-lab"></div>'
+"""The element that the views' script draws into. With `data-channel` the views talk with charts of the page."""
 
 # Not even a damaged name can make the page ask the network for something.
 POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -73,7 +76,7 @@ def html(recording: Recording, values: Sequence[bytes] = ()) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(name)}: {formatting.duration(recording.makespan)}</title>\n<style>{STYLE}</style>\n</head>\n"
-        f'<body>\n<div id="nki-lab"></div>\n<noscript><pre>{escape(_text(recording))}</pre></noscript>\n'
+        f"<body>\n{VIEWS}\n<noscript><pre>{escape(_text(recording))}</pre></noscript>\n"
         f'<script type="text/plain" id="{MESSAGE_ID}">{message}</script>\n{tiles}'
         f"<script>{_script()}</script>\n{''.join(rows)}</body>\n</html>\n"
     )
@@ -98,8 +101,13 @@ def _text(recording: Recording) -> str:
     return f"{report(recording)}\n{origin}\n"
 
 
-def write(recording: Recording, path: str | os.PathLike[str], values: Sequence[bytes] = ()) -> None:
-    """Write the page of a recording into a file. Raises NKI021 if the disk does not take it."""
-    content = html(recording, values).encode()
+def write(
+    recording: Recording,
+    path: str | os.PathLike[str],
+    values: Sequence[bytes] = (),
+    more: Callable[[str], str] = str,
+) -> None:
+    """Write the page of a recording into a file; `more` adds to it. Raises NKI021 if the disk does not take it."""
+    content = more(html(recording, values)).encode()
     with replacing(path) as stream:
         stream.write(content)

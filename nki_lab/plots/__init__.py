@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from nki_lab.plots.drawing.differences import compare
     from nki_lab.plots.drawing.linking import link
     from nki_lab.plots.drawing.over_time import bandwidth, memory, utilisation
-    from nki_lab.plots.drawing.pages import save
+    from nki_lab.plots.drawing.pages import save, with_charts
     from nki_lab.plots.drawing.rates import dma_sizes, roofline
     from nki_lab.plots.drawing.shares import stalls
     from nki_lab.plots.drawing.sweeps import sweep
 
 __all__ = [
     "bandwidth", "compare", "dma_sizes", "link", "memory", "roofline", "save", "stalls", "sweep", "utilisation",
+    "with_charts",
 ]  # fmt: skip
 
 _PLACES = {
@@ -35,6 +36,7 @@ _PLACES = {
     "stalls": "nki_lab.plots.drawing.shares",
     "sweep": "nki_lab.plots.drawing.sweeps",
     "utilisation": "nki_lab.plots.drawing.over_time",
+    "with_charts": "nki_lab.plots.drawing.pages",
 }
 
 
