@@ -90,20 +90,26 @@ export function createMoves(options: Options): Moves {
     const window = isSeen ? store.state.window : limited(windowAt(picked.side, startOf(picked), 0.35), whole());
     store.set({ selected: picked, line, window });
   };
-  const current = (): Picked =>
-    store.state.selected ?? { side: 'before', step: firstSeen(runs.before, windowOf('before')) };
+  /** What keys start from: the selection, else the first instruction that is seen; null where nothing is loaded. */
+  const current = (): Picked | null => {
+    const picked = store.state.selected ?? { side: 'before', step: firstSeen(runs.before, windowOf('before')) };
+    return runs[picked.side].has(picked.step) ? picked : null;
+  };
   const step = (by: number): void => {
-    const { side, step } = current();
-    select({ side, step: store.state.selected ? step + by : step });
+    const picked = current();
+    if (picked !== null) select({ ...picked, step: store.state.selected ? picked.step + by : picked.step });
   };
   const along = (by: number): void => {
-    const { side, step } = current();
+    const picked = current();
+    if (picked === null) return;
+    const { side, step } = picked;
     const steps = runs[side].laneSteps(laneOf(runs[side], step).id);
     const next = steps[firstFrom(steps, step) + by];
     if (next !== undefined) select({ side, step: next });
   };
   const across = (by: number): void => {
     const picked = current();
+    if (picked === null) return;
     const lanes = (side: Side): number[] =>
       runs[side].lanes.filter(lane => runs[side].laneSteps(lane.id).length > 0).map(lane => lane.id);
     const mine = lanes(picked.side);
