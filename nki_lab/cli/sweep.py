@@ -94,11 +94,11 @@ def _remembering(last: list[Progress]) -> Any:
 
     shown = reporter(None)
 
-    def told(progress: Progress) -> None:
+    def note(progress: Progress) -> None:
         last[:] = [progress]
         shown(progress)
 
-    return told
+    return note
 
 
 def _printed(found: Sweep, form: str, column: str) -> str:

@@ -1,6 +1,6 @@
 /** The head of a comparison: which runs, how they are aligned, how much faster, why, and some figures. */
 import type { Change, ComparisonHeader } from '../../_generated/schema';
-import { HUE_LABELS } from '../../_generated/schema';
+import { HUE_LABELS, MEMORY_LABELS } from '../../_generated/schema';
 import { el, replace, setAttribute } from '../../dom';
 import * as format from '../../format';
 import { rest, rove } from '../../roving';
@@ -168,7 +168,12 @@ function figures(header: ComparisonHeader, runs: Readonly<Record<Side, Run>>): H
   usual(named('mfu'));
   const rates = [rateOf(header, 'before'), rateOf(header, 'after')];
   if (rates[0] > 0 && rates[1] > 0)
-    add('HBM', format.rate(rates[0], 1e12), format.rate(rates[1], 1e12), signedPercent(rates[1] / rates[0] - 1));
+    add(
+      MEMORY_LABELS.hbm,
+      format.rate(rates[0], 1e12),
+      format.rate(rates[1], 1e12),
+      signedPercent(rates[1] / rates[0] - 1),
+    );
   const tensor = header.engines.find(
     item => item.busy.name === 'tensor' && (item.busy.before ?? 0) + (item.busy.after ?? 0) > 0,
   );

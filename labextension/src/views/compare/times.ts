@@ -19,6 +19,7 @@ import { boxOf, stepOf } from '../timeline/pointer';
 import type { Layout } from '../timeline/strips';
 import { createTree } from '../timeline/tree';
 import { type Places, paintAlone, paintBeyond, paintEnd, paintGain, paintPair, paintRibbons } from './bands';
+import { LineTable } from './line_table';
 import { type Comparison, other, type Side, SIDES, type Stretches } from './message';
 import { type CompareState, type CompareStore, type Picked, samePick } from './state';
 import { layoutSide } from './strips';
@@ -372,34 +373,4 @@ function partnerFact({ comparison, runs }: TimesOptions, side: Side, step: numbe
   const longer = sign * (duration[mate - first] - own.duration[step - own.first]);
   const told = Math.round(longer / 1000) === 0 ? 'the same' : `${format.timeDifference(longer)} in B`;
   return row(`${format.time(duration[mate - first])} at ${format.time(start[mate - first])}, ${told}`);
-}
-
-/** The header's lines, by the places of each run's sources. */
-class LineTable {
-  private readonly numbers: Readonly<Record<Side, Map<string, number>>> = { before: new Map(), after: new Map() };
-
-  constructor(
-    private readonly runs: Runs,
-    private readonly comparison: Comparison,
-  ) {
-    comparison.header.lines.forEach((line, number) => {
-      if (line.line) this.numbers.before.set(`${line.file}:${line.line}`, number);
-      if (line.other_line) this.numbers.after.set(`${line.other_file}:${line.other_line}`, number);
-    });
-  }
-
-  number({ side, step }: Picked): number {
-    const run = this.runs[side];
-    const site = run.has(step) ? run.siteOf(step) : null;
-    if (site === null) return -1;
-    return this.numbers[side].get(`${run.sources[site.source]?.path ?? ''}:${site.line}`) ?? -1;
-  }
-
-  steps(side: Side, number: number): ArrayLike<number> {
-    const line = this.comparison.header.lines[number];
-    if (line === undefined) return [];
-    const [file, at] = side === 'before' ? [line.file, line.line] : [line.other_file, line.other_line];
-    const source = this.runs[side].sources.findIndex(one => one.path === file);
-    return at > 0 && source >= 0 ? this.runs[side].stepsAtLine(source, at) : [];
-  }
 }
