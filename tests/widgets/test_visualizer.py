@@ -84,11 +84,13 @@ def test_a_damaged_recording_is_said_on_the_page(monkeypatch: pytest.MonkeyPatch
     assert sent.told == [{"kind": "failed", "text": "the disk is gone"}]
 
 
-def test_the_step_is_the_only_state_that_is_kept_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_step_and_the_channel_of_charts_are_the_only_state_that_is_kept_equal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sent = Sent(monkeypatch, Recording(synthetic(50)), step=7)
     state = sent.widget.get_state()
     own = {name for name in state if not name.startswith("_")} - {"layout", "tabbable", "tooltip"}
-    assert own == {"step"}
+    assert own == {"channel", "step"}
     assert state["step"] == 7
 
 
