@@ -48,6 +48,8 @@ const BUNDLES = [
   // The page runs it as a plain script, so that it works from a file.
   { entry: 'src/standalone.ts', format: 'iife', file: join(shipped, 'static', 'visualizer.js') },
   { entry: 'src/widget.ts', format: 'esm', file: join(shipped, 'static', 'widget.js') },
+  { entry: 'src/comparison_page.ts', format: 'iife', file: join(shipped, 'static', 'comparison.js') },
+  { entry: 'src/comparison_widget.ts', format: 'esm', file: join(shipped, 'static', 'comparison_widget.js') },
 ];
 
 async function build() {

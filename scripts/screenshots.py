@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from playwright.sync_api import Browser
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the driver of the browser tests
 
-from tests.browser.lab import Visualizer, Window, chromium, lab, window  # noqa: E402 - the path stands above
+from tests.browser.lab import Lab, Visualizer, Window, chromium, lab, window  # noqa: E402 - the path stands above
 
 PLACE: Final = Path("docs") / "images"
 WIDTH: Final = 1590  # the visualizer is as wide as most windows, 1440 pixels
@@ -53,6 +54,8 @@ run = nki_lab.run(routing.route, *routing.inputs(), target="trn2")
 """
 CORES: Final = """import k10_two_cores as cores
 run = nki_lab.run(cores.layer_by_exchange[2], *cores.inputs(hidden=1024), target="trn2")
+"""
+COMPARE: Final = f"""{ATTENTION}run.compare(run.on("trn3"))
 """
 MX: Final = """import k11_mx_matmul as mx
 run = nki_lab.run(mx.mx_matmul, *mx.inputs(), target="trn3")
@@ -155,6 +158,8 @@ def main() -> None:
                         place = (out if scene.documented else given.all) / f"{scene.name}-{theme}.png"
                         taken(tab, scene, place)
                         tab.command("notebook:clear-cell-output")
+            if given.only in "compare":
+                compared(jupyter, browser, out)
             for theme in ("light", "dark"):
                 with window(browser, width=WIDTH, height=1500) as tab:
                     tab.open(jupyter, FAULTS)
@@ -171,6 +176,20 @@ def taken(tab: Window, scene: Scene, file: Path) -> None:
     keep(tab, place, file)
     if place.get_attribute("aria-label") == "Motion" and place.evaluate("item => item.matches('dialog')"):
         tab.page.keyboard.press("Escape")
+
+
+def compared(jupyter: Lab, browser: Browser, out: Path) -> None:
+    """Take two runs over one another."""
+    name = jupyter.notebook("compared.ipynb", START, COMPARE)
+    for theme in ("light", "dark"):
+        with window(browser, width=WIDTH, height=1500) as tab:
+            tab.open(jupyter, name)
+            prepared(tab, theme)
+            tab.run_all()
+            frame = tab.page.locator(".nki-cmp")
+            frame.locator(".nki-cmp-plot").wait_for()
+            quiet(tab)
+            keep(tab, frame, out / f"compare-{theme}.png")
 
 
 def faults(tab: Window, out: Path, theme: str, only: str) -> None:

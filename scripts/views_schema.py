@@ -25,7 +25,7 @@ from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.bottlenecks import SENTENCES
 from nki_lab.kernel_runtime.recording.figures import FIGURES
 from nki_lab.kernel_runtime.recording.pages import ALWAYS_READ, MOST_GROWTH
-from nki_lab.widgets import MIME
+from nki_lab.widgets import COMPARISON_MIME, MIME
 from nki_lab.wire import header_types, values
 from nki_lab.wire.message import MAGIC, MOST_MESSAGE, VERSION
 
@@ -110,6 +110,7 @@ def constants() -> dict[str, tuple[str, object, str]]:
         "LABEL_COLOURS": ("", LABELS, "What is written on a colour: dark or light, whichever reads better."),
         "PACE": ("", schema.FULL_EFFICIENCY, "The pace of a row whose duration is all its own work."),
         "MIME": ("", MIME, "What notebooks keep a run under."),
+        "COMPARISON_MIME": ("", COMPARISON_MIME, "What notebooks keep two compared runs under."),
         "WIRE_MAGIC": ("", int.from_bytes(MAGIC, "little"), "A message begins with this number."),
         "WIRE_VERSION": ("", VERSION, ""),
         "MOST_GROWTH": ("", MOST_GROWTH, "Bytes that a byte of a compact message may stand for."),
@@ -206,6 +207,8 @@ def _interfaces() -> Iterator[str]:
 
 def _type(hint: object) -> str:
     arguments = get_args(hint)
+    if isinstance(hint, types.UnionType):
+        return " | ".join("null" if part is types.NoneType else _type(part) for part in arguments)
     if isinstance(hint, types.GenericAlias) and get_origin(hint) is list:
         return f"readonly {_type(arguments[0])}[]"
     if get_origin(hint) is not None:

@@ -130,7 +130,7 @@ def test_attention_is_faster_where_stages_of_three_tiles_stand_side_by_side(exec
 
 
 def test_each_edit_is_compared_with_the_run_before_it(executed: Any) -> None:
-    _, small, large, one, targets, found = texts(executed("07"))
+    _, small, large, one, targets, found, view = texts(executed("07"))
     assert "scaled  trn2 · " in small
     assert " faster (−" in large
     assert "Edited: line 2 `TILE = 256` → `TILE = 1024`." in large
@@ -139,10 +139,11 @@ def test_each_edit_is_compared_with_the_run_before_it(executed: Any) -> None:
     assert [line.split()[0] for line in targets.splitlines() if line.startswith("trn")] == ["trn1", "trn2", "trn3"]
     assert found.count(" faster (−") == 2  # printed, and the value of the cell
     assert "utilisation_change" in found
+    assert view.startswith("compared.html Critical path of both runs")
 
 
 def test_a_sweep_finds_the_widest_tile_that_fits(executed: Any) -> None:
-    *_, table, best = texts(executed("08"))
+    *_, table, best, _charts = texts(executed("08"))
     assert "6 of 6 points: 4 ok, 2 failed" in table
     assert "NKI313" in table
     assert best.startswith("TILE = 512\nrun = nki_lab.profile(scaled, ")

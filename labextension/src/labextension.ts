@@ -3,6 +3,7 @@
  * those that the page shares. Written by hand because it has no dependency of its own.
  */
 
+import { comparisonExtension } from './comparison_mime';
 import { PACKAGES, plugin } from './lab/plugin';
 import type { Modules } from './lab/plugin';
 import { mimeExtension } from './mime';
@@ -31,7 +32,10 @@ const MODULES: Readonly<Partial<Record<string, () => Promise<unknown>>>> = {
     const found = await Promise.all(PACKAGES.map(async name => [name, await take(name)] as const));
     return plugin(Object.fromEntries(found) as unknown as Modules);
   },
-  './mimeExtension': async () => mimeExtension((await take('@lumino/widgets')) as Lumino),
+  './mimeExtension': async () => {
+    const lumino = (await take('@lumino/widgets')) as Lumino;
+    return [mimeExtension(lumino), comparisonExtension(lumino.Widget)];
+  },
 };
 
 const container: Container = {

@@ -5,6 +5,7 @@
 
 import { embedded, embeddedRows, embeddedValues } from './embedded';
 import { Feed } from './feed';
+import { linked } from './linking';
 import { KeptValues } from './values_host';
 import { mount } from './visualizer';
 
@@ -20,7 +21,8 @@ export async function show(blob: Blob, feed: Feed): Promise<void> {
 export async function start(root: HTMLElement): Promise<void> {
   const feed = new Feed(null);
   const values = new KeptValues();
-  feed.attach(mount(root, null, { values }));
+  // Charts of the page, if it has any, move with the views.
+  feed.attach(mount(root, null, { values }), store => linked(root.dataset.channel ?? '', store));
   try {
     const message = await embedded();
     await values.add(embeddedValues());

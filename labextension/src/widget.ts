@@ -6,6 +6,7 @@
 import { Feed } from './feed';
 import { MessageParts } from './message_parts';
 import type { MessagePart } from './message_parts';
+import { linked } from './linking';
 import type { Store } from './types';
 import { KernelValues, type KernelAnswer } from './values_host';
 import { mount } from './visualizer';
@@ -101,6 +102,14 @@ class Source {
       if (typeof step === 'number' && step >= 0) store.goToStep(step);
     };
     receive();
+    let unlink = (): void => undefined;
+    const link = (): void => {
+      unlink();
+      const channel = this.model.get('channel');
+      unlink = linked(typeof channel === 'string' ? channel : '', store);
+    };
+    link();
+    this.model.on('change:channel', link);
     this.model.on('change:step', receive);
     const unlisten = store.listen((_, changes) => {
       if (changes.has('step')) timer ??= setTimeout(send, STEP_MS);
@@ -108,6 +117,8 @@ class Source {
     return () => {
       clearTimeout(timer);
       unlisten();
+      unlink();
+      this.model.off('change:channel', link);
       this.model.off('change:step', receive);
     };
   }

@@ -167,7 +167,7 @@ describe('the JupyterLab extension', () => {
   const MIME = 'application/vnd.nki-lab.run+json';
   const extension = async (): Promise<Extension> => {
     const get = await container({ '@lumino/widgets': sharing({ Widget }) });
-    return (await get('./mimeExtension')) as Extension;
+    return ((await get('./mimeExtension')) as Extension[])[0];
   };
 
   test('draws saved runs before widgets do, in untrusted notebooks too', async () => {

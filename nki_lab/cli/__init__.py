@@ -1,5 +1,5 @@
-"""The command line: `nki-lab run`, `check`, `signatures`, `migrate`, `compile`, `profile`, `view`, `compare`,
-`cache`, `explain`, `stubs`, `lsp`, `demo` and `doctor`.
+"""The command line: `nki-lab run`, `check`, `signatures`, `migrate`, `compile`, `profile`, `sweep`, `view`,
+`compare`, `cache`, `explain`, `stubs`, `lsp`, `demo` and `doctor`.
 
 Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong, 130 interrupted.
 """
@@ -22,6 +22,7 @@ from nki_lab.cli import check as checks
 from nki_lab.cli import compare as comparisons
 from nki_lab.cli import migrate as migrations
 from nki_lab.cli import signatures as recorded
+from nki_lab.cli import sweep as sweeping
 from nki_lab.cli.kernels import Settings
 from nki_lab.cli.report import explain
 from nki_lab.cli.scripts import execute, import_folder, readable, status_of
@@ -161,6 +162,12 @@ def parser() -> argparse.ArgumentParser:
             "--format": _FORMAT,
             **kernels.EXPORTS,
         },
+    )
+    command(
+        "sweep",
+        sweeping.sweep,
+        "profile a kernel for each combination of parameters, and say which one is the best",
+        sweeping.OPTIONS,
     )
     command(
         "view",

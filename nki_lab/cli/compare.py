@@ -48,9 +48,7 @@ def _printed(found: RunComparison, form: str) -> str:
     if form == "json":
         return json.dumps(found.as_dict(), indent=1, ensure_ascii=False) + "\n"
     if form == "html":
-        from nki_lab.export.comparison.html import page
-
-        return page(found.figures)
+        return found.html()
     return found.report()
 
 

@@ -70,6 +70,14 @@ def written(run: Recorded, arguments: argparse.Namespace) -> list[Path]:
 
 def _load(arguments: argparse.Namespace) -> tuple[Callable[..., object], dict[str, Any]]:
     """Return the kernel that a command names, and its arguments."""
+    kernel = kernel_of(arguments)
+    values = dict(value_of(text) for text in arguments.values)
+    _require_arguments(kernel, values)
+    return kernel, values
+
+
+def kernel_of(arguments: argparse.Namespace) -> Callable[..., object]:
+    """Return the kernel that a command names as FILE::KERNEL; NKI012 and NKI102 where there is none."""
     from nki_lab import dialects
 
     file, found, name = arguments.kernel.rpartition("::")
@@ -77,13 +85,10 @@ def _load(arguments: argparse.Namespace) -> tuple[Callable[..., object], dict[st
         example = f"{arguments.kernel or 'kernels.py'}::my_kernel"
         raise _misspelt(f"{arguments.kernel!r} names no kernel", example, limit="FILE::KERNEL")
     script = readable(file)
-    values = dict(value_of(text) for text in arguments.values)
     dialects.activate(force=arguments.force)
     with import_folder(script):
         scope = execute(script, script.stem, show=arguments.traceback)
-    kernel = _kernel(scope, name, script)
-    _require_arguments(kernel, values)
-    return kernel, values
+    return _kernel(scope, name, script)
 
 
 def _require_arguments(kernel: Callable[..., object], values: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from nki_lab.export import formatting
@@ -28,15 +28,18 @@ before the browser has read them."""
 VALUES_CLASS: Final = "nki-lab-values"
 """The class of elements with the values of pinned tiles, in the same form."""
 
+VIEWS: Final = '<div id="nki-lab"></div>'
+"""The element that the views' script draws into. With `data-channel` the views talk with charts of the page."""
+
 # Not even a damaged name can make the page ask the network for something.
-_POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-_STYLE: Final = """
+POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+STYLE: Final = """
 :root { color-scheme: light dark; }
 body { margin: 0; background: light-dark(#fff, #16181c); color: light-dark(#14161a, #f1f3f5); }
 #nki-lab { box-sizing: border-box; max-width: 2560px; margin: 0 auto; padding: 16px; }
 noscript pre { margin: 16px; overflow-x: auto; }
 """
-_CLOSING: Final = ("</script", "<\\/script")  # inside a script's strings both mean the same
+CLOSING: Final = ("</script", "<\\/script")  # inside a script's strings both mean the same
 
 
 def sharing(page: str, script_at: str) -> str:
@@ -47,12 +50,12 @@ def sharing(page: str, script_at: str) -> str:
     inline = f"<script>{_script()}</script>"
     if inline not in page:
         raise ValueError("the page does not carry the views' script of this version")
-    policy = _POLICY.replace("script-src", "script-src 'self' file:")
-    return page.replace(inline, f'<script src="{escape(script_at)}"></script>').replace(_POLICY, policy)
+    policy = POLICY.replace("script-src", "script-src 'self' file:")
+    return page.replace(inline, f'<script src="{escape(script_at)}"></script>').replace(POLICY, policy)
 
 
 def _script() -> str:
-    return script("visualizer.js").replace(*_CLOSING)
+    return script("visualizer.js").replace(*CLOSING)
 
 
 def html(recording: Recording, values: Sequence[bytes] = ()) -> str:
@@ -63,17 +66,17 @@ def html(recording: Recording, values: Sequence[bytes] = ()) -> str:
     name = str(recording.summary.get("kernel") or "kernel")
     messages = Messages(recording, fault=int(recording.summary.get("fault", -1)))
     count = len(recording) if len(recording) <= WHOLE else RANGE
-    message = _text_of(messages.whole(0, min(CHUNK, count)))
+    message = text_of(messages.whole(0, min(CHUNK, count)))
     tiles = "".join(_island(VALUES_CLASS, item) for item in values)
     rows = (
         _island(ROWS_CLASS, messages.rows(first, min(CHUNK, count - first))) for first in range(CHUNK, count, CHUNK)
     )
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(name)}: {formatting.duration(recording.makespan)}</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f'<body>\n<div id="nki-lab"></div>\n<noscript><pre>{escape(_text(recording))}</pre></noscript>\n'
+        f"<title>{escape(name)}: {formatting.duration(recording.makespan)}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<body>\n{VIEWS}\n<noscript><pre>{escape(_text(recording))}</pre></noscript>\n"
         f'<script type="text/plain" id="{MESSAGE_ID}">{message}</script>\n{tiles}'
         f"<script>{_script()}</script>\n{''.join(rows)}</body>\n</html>\n"
     )
@@ -81,10 +84,11 @@ def html(recording: Recording, values: Sequence[bytes] = ()) -> str:
 
 def _island(kind: str, message: bytes) -> str:
     """An element with a message that the views' script reads."""
-    return f'<script type="text/plain" class="{kind}">{_text_of(message)}</script>\n'
+    return f'<script type="text/plain" class="{kind}">{text_of(message)}</script>\n'
 
 
-def _text_of(message: bytes) -> str:
+def text_of(message: bytes) -> str:
+    """Return a message as elements carry it: in the zlib format, in base64."""
     return base64.b64encode(compact(message)).decode("ascii")
 
 
@@ -97,8 +101,13 @@ def _text(recording: Recording) -> str:
     return f"{report(recording)}\n{origin}\n"
 
 
-def write(recording: Recording, path: str | os.PathLike[str], values: Sequence[bytes] = ()) -> None:
-    """Write the page of a recording into a file. Raises NKI021 if the disk does not take it."""
-    content = html(recording, values).encode()
+def write(
+    recording: Recording,
+    path: str | os.PathLike[str],
+    values: Sequence[bytes] = (),
+    more: Callable[[str], str] = str,
+) -> None:
+    """Write the page of a recording into a file; `more` adds to it. Raises NKI021 if the disk does not take it."""
+    content = more(html(recording, values)).encode()
     with replacing(path) as stream:
         stream.write(content)

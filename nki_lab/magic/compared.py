@@ -70,8 +70,9 @@ def compared(run: Run | None, asked: str, earlier: EarlierRuns, namespace: Mappi
         except NkiError as error:
             return _note("--compare", asked, f"it is no run of the notebook, and {_message(error)}")
     try:
-        found = before.compare(run)
-        return bundle(found.report().rstrip("\n"), f'<div class="card">{found._repr_html_()}</div>')
+        found = before.compare(run)._repr_mimebundle_()
+        card = bundle(str(found.pop("text/plain")).rstrip("\n"), f'<div class="card">{found.pop("text/html")}</div>')
+        return {**card, **found}
     except NkiError as error:
         return _note("--compare", asked, _message(error))
 

@@ -31,7 +31,7 @@ _ICONS: Final = {
 _ICONS["hint"] = _ICONS["information"]
 
 
-Bundle = dict[str, str]
+Bundle = dict[str, object]
 """The forms of an output, by MIME type, from which a front end chooses."""
 
 

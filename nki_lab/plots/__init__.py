@@ -12,21 +12,31 @@ from typing import TYPE_CHECKING, Any
 from nki_lab.extras import extra
 
 if TYPE_CHECKING:
+    from nki_lab.plots.drawing.differences import compare
+    from nki_lab.plots.drawing.linking import link
     from nki_lab.plots.drawing.over_time import bandwidth, memory, utilisation
-    from nki_lab.plots.drawing.pages import save
+    from nki_lab.plots.drawing.pages import save, with_charts
     from nki_lab.plots.drawing.rates import dma_sizes, roofline
     from nki_lab.plots.drawing.shares import stalls
+    from nki_lab.plots.drawing.sweeps import sweep
 
-__all__ = ["bandwidth", "dma_sizes", "memory", "roofline", "save", "stalls", "utilisation"]
+__all__ = [
+    "bandwidth", "compare", "dma_sizes", "link", "memory", "roofline", "save", "stalls", "sweep", "utilisation",
+    "with_charts",
+]  # fmt: skip
 
 _PLACES = {
     "bandwidth": "nki_lab.plots.drawing.over_time",
+    "compare": "nki_lab.plots.drawing.differences",
     "dma_sizes": "nki_lab.plots.drawing.rates",
+    "link": "nki_lab.plots.drawing.linking",
     "memory": "nki_lab.plots.drawing.over_time",
     "roofline": "nki_lab.plots.drawing.rates",
     "save": "nki_lab.plots.drawing.pages",
     "stalls": "nki_lab.plots.drawing.shares",
+    "sweep": "nki_lab.plots.drawing.sweeps",
     "utilisation": "nki_lab.plots.drawing.over_time",
+    "with_charts": "nki_lab.plots.drawing.pages",
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nki_lab.comparison import Compared, compare
-from nki_lab.diagnostic import coded_error
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.export.comparison import data, sentence, text
 from nki_lab.extras import extra
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from nki_lab.kernel_runtime.recording import Recording
+    from nki_lab.widgets.comparison import ComparisonView
 
 TableName = Literal["lines", "engines", "stalls", "memory", "edits", "instructions"]
 
@@ -24,8 +25,9 @@ class RunComparison:
     """The changes from one run to another one: latency, engines, lines of source, reasons to wait, memory.
 
     Lines are paired through the difference of the sources, instructions by line, iteration, operands and order.
-    `str(comparison)` is a page of text, a notebook shows tables. `sentence` names what became slower or faster,
-    `figures` has all numbers as objects, in picoseconds and bytes, `as_dict()` as plain data, in nanoseconds.
+    `str(comparison)` is a page of text, a notebook draws both runs; `view()` is a widget. `sentence` names what became
+    slower or faster, `figures` has all numbers as objects, in picoseconds and bytes, `as_dict()` as plain data, in
+    nanoseconds.
     """
 
     def __init__(self, before: Recording, after: Recording) -> None:
@@ -79,11 +81,32 @@ class RunComparison:
         return pyarrow.table(data.columns(self.figures, table, self._before, self._after))
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the comparison as one HTML file that needs no network."""
+        """Write the comparison as one HTML file that needs no network: both timelines, what differs, the sentence."""
         from nki_lab.export.comparison import html
 
-        html.write(self.figures, path)
+        html.write(self.figures, self._before, self._after, path)
         return Path(path)
+
+    def html(self) -> str:
+        """Return the page that `to_html` writes."""
+        from nki_lab.export.comparison import html
+
+        return html.page(self.figures, self._before, self._after)
+
+    def view(self) -> ComparisonView:
+        """Return the widget that draws both runs, one over the other, with what belongs together between them.
+
+        NKI022 where the notebook packages are missing; the extra `nki-lab[widgets]` brings them.
+        """
+        from nki_lab import widgets
+
+        return widgets.compare(self._message, self._before, self._after)
+
+    @cached_property
+    def _message(self) -> bytes:
+        from nki_lab.export.comparison.message import Sides, encode
+
+        return encode(self.figures, Sides(self._before, self._after))
 
     def report(self) -> str:
         """Return the comparison as a page of text."""
@@ -95,7 +118,19 @@ class RunComparison:
     def __repr__(self) -> str:
         return f"<comparison: {self.sentence}>"
 
-    def _repr_html_(self) -> str:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
+        """Return the text, the tables, and what the view draws: the runs themselves where they are small enough to be
+        kept in a notebook, else the widget, fed by the kernel.
+        """
+        from nki_lab import widgets
+        from nki_lab.dialects.environment import notebook_bytes
         from nki_lab.export.comparison import html
 
-        return html.fragment(self.figures)
+        outputs: dict[str, object] = {"text/plain": self.report(), "text/html": html.fragment(self.figures)}
+        kept = widgets.pinned_comparison(self._message, self._before, self._after, notebook_bytes())
+        if kept is not None:
+            return {**outputs, widgets.COMPARISON_MIME: kept}
+        try:
+            return {**outputs, **widgets.data(self.view())}
+        except NkiError:  # the packages are missing
+            return outputs

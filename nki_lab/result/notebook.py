@@ -36,15 +36,8 @@ def bundle(
     else:
         note = f"Too large to be kept in a notebook ({NOTEBOOK_VARIABLE}: {formatting.size(limit)}). {_MORE}"
         try:
-            outputs = _data(view()) | outputs
+            outputs = widgets.data(view()) | outputs
         except NkiError as error:
             note = f"{note} {error.diagnostics[0].message}: {error.diagnostics[0].help}."
     outputs["text/html"] = card(recording, png, note)
     return outputs
-
-
-def _data(widget: Visualizer) -> dict[str, object]:
-    """Return the MIME bundle of a widget, without its text."""
-    found = widget._repr_mimebundle_()
-    data = found[0] if isinstance(found, tuple) else found
-    return {kind: value for kind, value in (data or {}).items() if kind != "text/plain"}

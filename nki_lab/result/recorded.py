@@ -66,11 +66,21 @@ class Recorded:
 
         return self._written(path, perfetto.write)
 
-    def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write a report as one HTML file that needs no network: timeline, memory, costly lines, findings."""
+    def to_html(self, path: str | os.PathLike[str], *, charts: bool = False) -> Path:
+        """Write a report as one HTML file that needs no network: timeline, memory, costly lines, findings.
+
+        With `charts`, those of `nki_lab.plots` stand below, linked with the timeline; bokeh's script makes the file
+        1.3 MB larger. NKI022 where bokeh is missing then; `pip install nki-lab[plots]` brings it.
+        """
         from nki_lab.export import html
 
-        html.write(self.recording, path, self.pins)
+        if not charts:
+            html.write(self.recording, path, self.pins)
+            return Path(path)
+        from nki_lab import plots
+
+        add = plots.with_charts
+        html.write(self.recording, path, self.pins, lambda page: add(page, self.recording))
         return Path(path)
 
     def to_explorer(self, path: str | os.PathLike[str]) -> Path:
@@ -145,14 +155,16 @@ class Recorded:
     def view(self, *, step: int | None = None) -> Visualizer:
         """The visualizer as a widget of this notebook, at a step where one is given.
 
-        Its `step` can be set and observed. NKI022 where the notebook packages are missing; the extra
-        `nki-lab[widgets]` brings them.
+        Its `step` can be set and observed, and `view.link(figure)` links it with charts. NKI022 where the notebook
+        packages are missing; the extra `nki-lab[widgets]` brings them.
         """
         from nki_lab import widgets
 
         tiles = tiles_of(self.values, self._checked, self._growth)
         at = -1 if step is None else step
-        return widgets.view(self.recording, fault=self.fault, step=at, tiles=tiles, pins=self.pins, pin=self._pin)
+        return widgets.view(
+            self.recording, fault=self.fault, step=at, tiles=tiles, pins=self.pins, pin=self._pin, linking=_link
+        )
 
     @property
     def pins(self) -> tuple[bytes, ...]:
@@ -205,6 +217,13 @@ class Recorded:
         from nki_lab.export import text
 
         return text.report(self.recording) if self.has_recording else str(self)
+
+
+def _link(channel: str, figures: tuple[object, ...]) -> None:
+    """Have figures talk with the views of a channel; NKI022 without bokeh."""
+    from nki_lab import plots
+
+    plots.link(channel, figures)
 
 
 class SavedRun(Recorded):

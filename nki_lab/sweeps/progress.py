@@ -1,13 +1,15 @@
-"""How far a sweep is: for a function of the user's, and as one line on a terminal."""
+"""How far a sweep is: for a function of the user's, as a bar in a notebook, and as one line on a terminal."""
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TextIO
+from html import escape
+from typing import Any, Final, TextIO
 
 _PAUSE: Final = 0.1
 """Seconds between two lines at least."""
@@ -61,10 +63,50 @@ class TerminalLine:
         self._stream.flush()
 
 
+class NotebookLine:
+    """Shows the progress in the output of a notebook's cell: a bar with the sentence beside it."""
+
+    def __init__(self, display: Callable[..., Any]) -> None:
+        self._display = display
+        self._handle: Any = None
+        self._next = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now < self._next and not progress.finished:
+            return
+        self._next = now + _PAUSE
+        data = {"text/plain": str(progress), "text/html": self._html(progress)}
+        if self._handle is None:
+            self._handle = self._display(data, raw=True, display_id=True)
+        else:
+            self._handle.update(data, raw=True)
+
+    def _html(self, progress: Progress) -> str:
+        bar = (
+            ""
+            if progress.finished
+            else f'<progress value="{progress.done}" max="{max(progress.total, 1)}"></progress> '
+        )
+        return f"<div>{bar}{escape(str(progress))}</div>"
+
+
+def _notebook() -> Callable[..., Any] | None:
+    """Return the function that displays something below a notebook's cell; None outside of notebooks."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if getattr(shell, "kernel", None) is None:
+        return None
+    display: Callable[..., Any] = importlib.import_module("IPython.display").display
+    return display
+
+
 def reporter(asked: Report | bool | None) -> Report:
-    """Return the function that is told about progress: the user's, a line on a terminal, or none."""
+    """Return the function that is told about progress: the user's, a bar in a notebook, a terminal's line, or none."""
     if callable(asked):
         return asked
+    display = None if asked is False else _notebook()
+    if display is not None:
+        return NotebookLine(display)
     if asked is None:
         asked = sys.stderr is not None and sys.stderr.isatty()
     return TerminalLine(sys.stderr) if asked else lambda _: None

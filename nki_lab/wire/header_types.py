@@ -257,3 +257,66 @@ class ValuesHeader(TypedDict):
     excerpt: list[int]
     written_known: bool
     indices: NotRequired[list[IndexUseHeader]]
+
+
+class Change(TypedDict):
+    """An amount of two runs in its unit: "ps", "bytes", "count" or "share" of 1; null where a run does not have it.
+
+    `name` is a kind of lane or a reason to wait where the table is of these. `within_error` is missing where no error
+    is known.
+    """
+
+    name: str
+    label: str
+    unit: str
+    before: float | None
+    after: float | None
+    within_error: NotRequired[bool]
+
+
+class EngineChange(TypedDict):
+    """The time in which an engine of all cores executes, and in which it waits."""
+
+    busy: Change
+    waiting: Change
+
+
+class PlaceChange(TypedDict):
+    """A line of source in both runs: line 0 says that a run has no such line, an empty file that no line accounts
+    for it. `critical` is its time on the critical path, `rows` its instructions."""
+
+    file: str
+    line: int
+    text: str
+    other_file: str
+    other_line: int
+    other_text: str
+    state: str
+    critical: NotRequired[Change]
+    rows: NotRequired[Change]
+
+
+class ComparisonHeader(TypedDict):
+    """The words and single numbers of a message that compares two runs; their own messages go beside it.
+
+    `labels` tell the runs apart in a few words, `sides` say what each is. `work` is by kind of lane, `waits` by
+    reason: both are of the critical path, and add up to the latency. `stalls` are the waits of all lanes.
+    """
+
+    sentence: str
+    notes: list[str]
+    labels: list[str]
+    sides: list[str]
+    same_kernel: bool
+    latency: Change
+    work: list[Change]
+    waits: list[Change]
+    engines: list[EngineChange]
+    stalls: list[Change]
+    memory: list[Change]
+    lines: list[PlaceChange]
+    edits: list[PlaceChange]
+    paired: int
+    only_before: int
+    only_after: int
+    loops: list[str]

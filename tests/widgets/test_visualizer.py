@@ -11,7 +11,7 @@ import pytest
 from nki_lab import widgets
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.widgets import visualizer
+from nki_lab.widgets import parts
 from nki_lab.wire import Messages, encode
 from tests.recordings import synthetic
 
@@ -54,7 +54,7 @@ def test_a_page_gets_the_steps_that_it_asks_for(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_message_goes_out_in_parts_that_say_how_much_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visualizer, "PART", 1000)
+    monkeypatch.setattr(parts, "PART", 1000)
     sent = Sent(monkeypatch, Recording(synthetic(50)))
     messages = sent.ask({"kind": "load"})
     assert len(sent.told) > len(messages)
@@ -84,11 +84,13 @@ def test_a_damaged_recording_is_said_on_the_page(monkeypatch: pytest.MonkeyPatch
     assert sent.told == [{"kind": "failed", "text": "the disk is gone"}]
 
 
-def test_the_step_is_the_only_state_that_is_kept_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_step_and_the_channel_of_charts_are_the_only_state_that_is_kept_equal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sent = Sent(monkeypatch, Recording(synthetic(50)), step=7)
     state = sent.widget.get_state()
     own = {name for name in state if not name.startswith("_")} - {"layout", "tabbable", "tooltip"}
-    assert own == {"step"}
+    assert own == {"channel", "step"}
     assert state["step"] == 7
 
 

@@ -345,6 +345,9 @@ export const PACE = 65_535;
 /** What notebooks keep a run under. */
 export const MIME = 'application/vnd.nki-lab.run+json';
 
+/** What notebooks keep two compared runs under. */
+export const COMPARISON_MIME = 'application/vnd.nki-lab.comparison+json';
+
 /** A message begins with this number. */
 export const WIRE_MAGIC = 1_464_421_198;
 
@@ -687,4 +690,67 @@ export interface ValuesHeader {
   readonly excerpt: readonly number[];
   readonly written_known: boolean;
   readonly indices?: readonly IndexUseHeader[];
+}
+
+/**
+ * An amount of two runs in its unit: "ps", "bytes", "count" or "share" of 1; null where a run does not have it.
+ *
+ * `name` is a kind of lane or a reason to wait where the table is of these. `within_error` is missing where no error is
+ * known.
+ */
+export interface Change {
+  readonly name: string;
+  readonly label: string;
+  readonly unit: string;
+  readonly before: number | null;
+  readonly after: number | null;
+  readonly within_error?: boolean;
+}
+
+/** The time in which an engine of all cores executes, and in which it waits. */
+export interface EngineChange {
+  readonly busy: Change;
+  readonly waiting: Change;
+}
+
+/**
+ * A line of source in both runs: line 0 says that a run has no such line, an empty file that no line accounts for it.
+ * `critical` is its time on the critical path, `rows` its instructions.
+ */
+export interface PlaceChange {
+  readonly file: string;
+  readonly line: number;
+  readonly text: string;
+  readonly other_file: string;
+  readonly other_line: number;
+  readonly other_text: string;
+  readonly state: string;
+  readonly critical?: Change;
+  readonly rows?: Change;
+}
+
+/**
+ * The words and single numbers of a message that compares two runs; their own messages go beside it.
+ *
+ * `labels` tell the runs apart in a few words, `sides` say what each is. `work` is by kind of lane, `waits` by reason:
+ * both are of the critical path, and add up to the latency. `stalls` are the waits of all lanes.
+ */
+export interface ComparisonHeader {
+  readonly sentence: string;
+  readonly notes: readonly string[];
+  readonly labels: readonly string[];
+  readonly sides: readonly string[];
+  readonly same_kernel: boolean;
+  readonly latency: Change;
+  readonly work: readonly Change[];
+  readonly waits: readonly Change[];
+  readonly engines: readonly EngineChange[];
+  readonly stalls: readonly Change[];
+  readonly memory: readonly Change[];
+  readonly lines: readonly PlaceChange[];
+  readonly edits: readonly PlaceChange[];
+  readonly paired: number;
+  readonly only_before: number;
+  readonly only_after: number;
+  readonly loops: readonly string[];
 }

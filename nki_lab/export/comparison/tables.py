@@ -21,7 +21,7 @@ _WITHIN: Final = " ~"
 
 WITHIN_NOTE: Final = "~ within the error of the prediction"
 
-_MEMORY_LABELS: Final = {
+MEMORY_LABELS: Final = {
     "sbuf_peak_bytes_per_partition": "SBUF peak",
     "psum_peak_bytes_per_partition": "PSUM peak",
     "sbuf_occupied_bytes_per_partition": "SBUF in use at one time",
@@ -146,7 +146,7 @@ def _code(item: LineDifference) -> str:
 
 def _memory(found: Compared) -> Table:
     shown = [item for item in found.memory if item.change is None or item.change]
-    rows = tuple((_MEMORY_LABELS[item.name], *_cells(item)) for item in shown)
+    rows = tuple((MEMORY_LABELS[item.name], *_cells(item)) for item in shown)
     return Table(title="Memory", header=("memory", "before", "after", "change"), rows=rows)
 
 

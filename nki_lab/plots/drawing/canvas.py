@@ -19,6 +19,9 @@ _EMPTY: Final = 130
 _LEFT: Final = 104
 """Pixels left of the axes: figures over each other have their times at the same places."""
 
+OVER_TIME: Final = "nki-over-time"
+"""The tag of figures whose horizontal axis is the time of the run, in nanoseconds."""
+
 _TOOLS: Final = "xpan,xwheel_zoom,box_zoom,reset,save"
 _TIME_UNITS: Final = (*((size // 1000, unit) for size, unit in formatting.TIMES), (1, "ns"))
 
@@ -40,9 +43,11 @@ class Canvas:
     """A figure that is being drawn, with its colours."""
 
     def __init__(
-        self, recording: Recording, title: str, theme: Theme, options: dict[str, Any], **defaults: Any
-    ) -> None:
-        self.recording = recording
+        self, recording: Recording | None, title: str, theme: Theme, options: dict[str, Any], *, below: str = "",
+        **defaults: Any
+    ) -> None:  # fmt: skip
+        self._recording = recording
+        self._below = below
         self.paint = Paint(theme)
         chosen = {"height": _HEIGHT, "sizing_mode": "stretch_width", "tools": _TOOLS, **defaults, **options}
         if "width" in options and "sizing_mode" not in options:
@@ -50,6 +55,13 @@ class Canvas:
         self.figure = figure(**chosen)
         self._style()
         self._titles(title)
+
+    @property
+    def recording(self) -> Recording:
+        """The recording that is drawn; a figure of several has none."""
+        if self._recording is None:
+            raise ValueError("this figure is of no single run")
+        return self._recording
 
     def _style(self) -> None:
         made, colour = self.figure, self.paint.colour
@@ -71,20 +83,24 @@ class Canvas:
             colour(grid, grid_line_color="line")
 
     def _titles(self, title: str) -> None:
-        made, summary = self.figure, self.recording.summary
+        made = self.figure
         above = Title(text=title, text_font=FONT, text_font_size="13px", text_font_style="bold")
-        target = summary.get("target")
-        name = str(summary.get("kernel") or "run") + (f" on {target}" if target else "")
-        time = formatting.makespan(summary, self.recording.makespan)
-        below = Title(text=f"{name} · {time}", text_font=FONT, text_font_size=SMALL, text_font_style="normal")
+        below = Title(text=self._below or self._run(), text_font=FONT, text_font_size=SMALL, text_font_style="normal")
         self.paint.colour(above, text_color="ink")
         self.paint.colour(below, text_color="ink3")
         made.title = above
         made.add_layout(below, "above")
 
+    def _run(self) -> str:
+        summary = self.recording.summary
+        target = summary.get("target")
+        name = str(summary.get("kernel") or "run") + (f" on {target}" if target else "")
+        return f"{name} · {formatting.makespan(summary, self.recording.makespan)}"
+
     def time_axis(self) -> None:
         """Let the horizontal axis be time, in the unit of the run, from its begin to its end."""
         made, end = self.figure, max(self.recording.makespan / 1000, 1.0)
+        made.tags.append(OVER_TIME)
         size, unit = next(pair for pair in _TIME_UNITS if end >= pair[0])
         made.xaxis.axis_label = unit
         made.xaxis.formatter = CustomJSTickFormatter(code=f"return String(Number((tick / {size}).toPrecision(6)))")

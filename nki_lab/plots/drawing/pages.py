@@ -7,14 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bokeh.embed import file_html
+from bokeh.embed import components, file_html
 from bokeh.models import UIElement
-from bokeh.resources import INLINE
+from bokeh.resources import INLINE, Resources
 
 from nki_lab.diagnostic import coded_error
 from nki_lab.export.colours import COLOURS
 from nki_lab.export.files import replacing
+from nki_lab.export.html import POLICY, VIEWS
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.plots.drawing.linking import link
+from nki_lab.plots.drawing.over_time import bandwidth, memory, utilisation
+from nki_lab.plots.drawing.rates import dma_sizes, roofline
+from nki_lab.plots.drawing.shares import stalls
 
+_CHANNEL: Final = "page"
+_CHARTS: Final = "box-sizing: border-box; max-width: 2560px; margin: 0 auto; padding: 0 16px 16px"
 _STYLE: Final = (
     f"<style>:root {{ color-scheme: light dark }} body {{ margin: 16px; background: {COLOURS['bg'].light} }}\n"
     f"@media (prefers-color-scheme: dark) {{ body {{ background: {COLOURS['bg'].dark} }} }}</style>\n"
@@ -33,3 +41,20 @@ def save(figures: Any, path: str | os.PathLike[str], *, title: str = "NKI charts
     with replacing(path) as stream:
         stream.write(page.encode())
     return Path(path)
+
+
+def with_charts(page: str, recording: Recording) -> str:
+    """Return a run's page with charts below its views, linked with them: engines, HBM, memory, stalls, roofline, DMA.
+
+    They add bokeh's script, 1.3 MB; bokeh's callbacks need a policy that lets scripts make scripts.
+    """
+    over_time = (utilisation(recording), bandwidth(recording), memory(recording))
+    drawn = tuple(made for made in over_time if made.tags)  # of nothing there is a note, which has no time
+    link(_CHANNEL, drawn)
+    code, places = components([*over_time, stalls(recording), roofline(recording), dma_sizes(recording)])
+    script = Resources(mode="inline", components=["bokeh"]).render_js()
+    section = f'<section aria-label="Charts" style="{_CHARTS}">{"".join(places)}</section>\n{script}\n{code}\n'
+    policy = POLICY.replace("script-src", "script-src 'unsafe-eval'")
+    page = page.replace(POLICY, policy, 1).replace(VIEWS, VIEWS.replace("<div", f'<div data-channel="{_CHANNEL}"'), 1)
+    head, end = page.rsplit("</body>", 1)
+    return f"{head}{section}</body>{end}"

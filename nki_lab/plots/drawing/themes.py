@@ -39,8 +39,8 @@ const paint = () => {
     } else if (same(now, from)) model[name] = to;
   });
 };
-if (!figure.tags.includes('nki-follows')) {
-  figure.tags.push('nki-follows');
+if (!models[0].tags.includes('nki-follows')) {
+  models[0].tags.push('nki-follows');
   const attributeFilter = ['data-jp-theme-light', 'data-vscode-theme-kind'];
   new MutationObserver(paint).observe(body, {attributes: true, attributeFilter});
   dark.addEventListener('change', paint);

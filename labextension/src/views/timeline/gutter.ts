@@ -2,9 +2,8 @@
 import { DEFINITIONS, FIGURE_LABELS, HUE_LABELS, MEMORY_LABELS } from '../../_generated/schema';
 import { el, setAttribute, setStyle, setText } from '../../dom';
 import { icon } from '../../icons';
-import { toggled } from '../../iterations';
 import * as format from '../../format';
-import type { Context, Run } from '../../types';
+import type { Run } from '../../types';
 import { ticks, type Unit } from '../../canvas/scale';
 import type { Figure } from './figure';
 import { hbmBytes, makingTime } from './flows';
@@ -37,9 +36,8 @@ export interface Gutter {
   fill(figure: Figure): void;
 }
 
-export function createGutter({ store }: Context): Gutter {
+export function createGutter(fold: (strip: FoldStrip) => void): Gutter {
   const element = el('div', { class: 'nki-tl-gutter' });
-  const fold = (strip: FoldStrip): void => store.set({ folded: toggled(store.state.folded, foldOf(strip)) });
   const cells = new Map<Strip, Cell>();
   return {
     element,
