@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.extras import extra
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 MIME: Final = "application/vnd.nki-lab.run+json"
 """The data for the JupyterLab extension: {"version": of the message, "message": base64 of it in the zlib format}. The
-messages of pinned tiles are in "values", in the same form."""
+messages of pinned tiles are in "values", in the same form; earlier runs of its cell are in "earlier", like itself."""
+
+ABOUT: Final = "application/vnd.nki-lab.about+json"
+"""What is told about the runs of an output, in order, so that a list of runs need not read them: see `about`."""
 
 _LEAST: Final = 4  # compressed bytes of a row; a run that cannot fit is not encoded to find out
 
@@ -31,16 +34,35 @@ def view(
     tiles: TileSource | None = None,
     pins: Sequence[bytes] = (),
     pin: Pinning | None = None,
+    picture: Callable[[], bytes] | None = None,
 ) -> Visualizer:
     """The widget that draws a recording, at a step where one is given; NKI022 where the notebook packages are missing.
 
     `fault` is the row at which the run failed, -1: it did not. `tiles` answer for values while the kernel lives.
-    `pins` are messages of tiles; `pin` keeps one more, of a buffer after a step, and returns its message.
+    `pins` are messages of tiles; `pin` keeps one more, of a buffer after a step, and returns its message. `picture`
+    gives the PNG that stands for the widget when many others follow it.
     """
     with extra("widgets", "the visualizer needs", otherwise='write a page with run.to_html("run.html")'):
         module = importlib.import_module("nki_lab.widgets.visualizer")
-    made: Visualizer = module.Visualizer(recording, fault=fault, step=step, tiles=tiles, pins=pins, pin=pin)
+    made: Visualizer = module.Visualizer(
+        recording, fault=fault, step=step, tiles=tiles, pins=pins, pin=pin, picture=picture
+    )
     return made
+
+
+def about(recording: Recording, *, times: int = 1) -> dict[str, object]:
+    """Return what a list of runs tells of a run: `kernel`, `target`, `makespan` in picoseconds, `instructions`, whether
+    it `failed`, and how many equal runs in a row it stands for, `times`.
+    """
+    summary = recording.summary
+    return {
+        "kernel": str(summary.get("kernel") or ""),
+        "target": str(summary.get("target") or ""),
+        "makespan": recording.makespan,
+        "instructions": len(recording),
+        "failed": "fault" in summary,
+        "times": times,
+    }
 
 
 def pinned(
@@ -59,4 +81,4 @@ def pinned(
     return {"version": VERSION, "message": message, **kept}
 
 
-__all__ = ["MIME", "pinned", "view"]
+__all__ = ["ABOUT", "MIME", "about", "pinned", "view"]

@@ -6,19 +6,25 @@ cut into parts {"kind": "part", "message": its number, "offset": bytes before th
 with one buffer. Before the opening message {"kind": "kept"} has a message of each pinned tile. {"kind": "failed",
 "text": …} comes in place of what cannot be read. `nki_lab.widgets.value_answers` says how it asks for values. What
 moves while a user looks is `step` alone, a small number that both sides keep equal.
+
+Of many widgets only the latest keep their run; the others come to rest: a picture stands in their place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import base64
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import anywidget
 import traitlets
 
 from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.widgets import ABOUT, about
 from nki_lab.widgets.value_answers import Pinning, answer
 from nki_lab.wire import RANGE, STATIC, Messages
 
@@ -26,8 +32,30 @@ PART: Final = 4 * 2**20
 """Bytes of a part: the page can draw, and the user interrupt, between two."""
 
 
+AWAKE: Final = 16
+"""Widgets of a session that keep their run."""
+
+SHOWN: Final = 64
+"""Widgets of a session that are there at all; those that came to rest before that are closed."""
+
+_PICTURE: Final = """export default { render({ el }) {
+  const picture = document.createElement('img');
+  picture.src = 'data:image/png;base64,%s';
+  picture.alt = 'Timeline of the run';
+  picture.style.width = '100%%';
+  const said = document.createElement('p');
+  said.textContent = 'Only the picture of this run is kept, as many runs followed it. Run the cell again to open it.';
+  el.append(said, picture);
+} };
+"""
+"""The script of a widget that came to rest, around its picture."""
+
+
 class Visualizer(anywidget.AnyWidget):
-    """A run in a notebook cell. `step` is the current step from 0 on, -1 before one is chosen; set it to go there."""
+    """A run in a notebook cell. `step` is the current step from 0 on, -1 before one is chosen; set it to go there.
+
+    Of more than 16 in a session the one that was asked for its run the longest ago comes to rest.
+    """
 
     _esm: ClassVar[Path] = STATIC / "widget.js"
     step = traitlets.Int(-1).tag(sync=True)
@@ -41,16 +69,47 @@ class Visualizer(anywidget.AnyWidget):
         tiles: TileSource | None = None,
         pins: Sequence[bytes] = (),
         pin: Pinning | None = None,
+        picture: Callable[[], bytes] | None = None,
     ) -> None:
         super().__init__(step=step)
         self._tiles, self._pins, self._pin = tiles, tuple(pins), pin
-        self._messages = Messages(recording, fault=fault)
+        self._messages: Messages | None = Messages(recording, fault=fault)
+        self._about = about(recording)
+        self._picture = picture
         self._sent = 0
         self.on_msg(self._answer)
+        _use(self)
+
+    @property
+    def rests(self) -> bool:
+        """Whether only a picture is left."""
+        return self._messages is None
+
+    def rest(self) -> None:
+        """Let the run go, and show its picture in its place."""
+        if self.rests:
+            return
+        picture = b"" if self._picture is None else self._picture()
+        self._tiles = self._pin = self._picture = self._messages = None
+        self._pins = ()
+        self._esm = _PICTURE % base64.b64encode(picture).decode("ascii")  # type: ignore[misc,assignment]
+
+    def close(self) -> None:
+        """Take the widget from the page."""
+        _forget(self)
+        super().close()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        found = super()._repr_mimebundle_(**kwargs)
+        if isinstance(found, tuple):
+            found[0][ABOUT] = [self._about]
+        return found
 
     def _answer(self, _widget: object, content: object, _buffers: object) -> None:
         """Send what the page asks for."""
         asked = content if isinstance(content, dict) else {}
+        if self._messages is None:
+            return
         values = answer(self._tiles, asked, self._pin)
         if values is not None:
             if asked["kind"] == "pin" and values[1] is not None:
@@ -59,6 +118,7 @@ class Visualizer(anywidget.AnyWidget):
             return
         match asked.get("kind"), asked.get("first"), asked.get("count"):
             case "load", _, _:
+                _use(self)
                 if self._pins:
                     self.send({"kind": "kept"}, buffers=list(self._pins))
                 messages: Iterable[bytes] = self._messages
@@ -78,3 +138,30 @@ class Visualizer(anywidget.AnyWidget):
         for offset in range(0, len(message), PART):
             part = {"kind": "part", "message": self._sent, "offset": offset, "total": len(message)}
             self.send(part, buffers=[view[offset : offset + PART]])
+
+
+_known: Final[OrderedDict[str, Visualizer]] = OrderedDict()
+"""The widgets of this process, the one that was used last at the end."""
+
+_lock: Final = threading.RLock()
+
+
+def _use(widget: Visualizer) -> None:
+    """Note that a widget is used; others may have to come to rest."""
+    with _lock:
+        if widget.model_id is None:
+            return
+        _known[widget.model_id] = widget
+        _known.move_to_end(widget.model_id)
+        resting = [item for item in _known.values() if item.rests]
+        awake = [item for item in _known.values() if not item.rests]
+        for item in awake[:-AWAKE]:
+            item.rest()
+        for item in resting[: max(0, len(_known) - SHOWN)]:
+            item.close()
+
+
+def _forget(widget: Visualizer) -> None:
+    with _lock:
+        for name in [name for name, item in _known.items() if item is widget]:
+            del _known[name]
