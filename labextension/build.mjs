@@ -76,7 +76,7 @@ async function buildExtension(folder) {
   );
 }
 
-/** JupyterLab's schema of the plugin: the settings of the language server, and where commands stand. */
+/** JupyterLab's schema of the plugin: the settings of the language server and of the panel, and where commands stand. */
 function settings() {
   const read = file => JSON.parse(readFileSync(join(here, 'src', file), 'utf8'));
   const { properties } = read('_generated/settings.json');
@@ -90,7 +90,8 @@ function settings() {
     ...menu,
     items: fill(menu.items),
   }));
-  return { ...places, properties, additionalProperties: false, type: 'object' };
+  const panel = read('panel/settings.json');
+  return { ...places, properties: { ...properties, ...panel }, additionalProperties: false, type: 'object' };
 }
 
 function page(script, message) {

@@ -22,7 +22,7 @@ from nki_lab.kernel_runtime import vocabulary
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.bottlenecks import SENTENCES
 from nki_lab.kernel_runtime.recording.figures import FIGURES
-from nki_lab.widgets import MIME
+from nki_lab.widgets import ABOUT, MIME
 from nki_lab.wire import header_types, values
 from nki_lab.wire.message import MAGIC, VERSION
 
@@ -105,6 +105,7 @@ def constants() -> dict[str, tuple[str, object, str]]:
         "LABEL_COLOURS": ("", LABELS, "What is written on a colour: dark or light, whichever reads better."),
         "PACE": ("", schema.FULL_EFFICIENCY, "The pace of a row whose duration is all its own work."),
         "MIME": ("", MIME, "What notebooks keep a run under."),
+        "ABOUT_MIME": ("", ABOUT, "What is told about the runs of an output, in order."),
         "WIRE_MAGIC": ("", int.from_bytes(MAGIC, "little"), "A message begins with this number."),
         "WIRE_VERSION": ("", VERSION, ""),
         "WHOLE": ("", wire.WHOLE, "Rows up to which a run is sent whole."),

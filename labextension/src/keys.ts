@@ -58,6 +58,10 @@ export const BINDINGS: readonly Binding[] = [
   b('1', 'explore', '1', 'Explore'),
   b('2', 'summary', '2', 'Summary'),
   b('3', 'instructions', '3', 'Instructions'),
+  b('t', 'foldTimeline', 'T', 'fold the timeline'),
+  b('v', 'foldMoment', 'V', 'fold the views below'),
+  b('y', 'foldPanels', 'Y', 'fold source, values and details'),
+  b('z', 'fullScreen', 'Z', 'fill the screen'),
   b('?', 'keys', '?', 'this list'),
 ];
 

@@ -47,6 +47,9 @@ export function initialState(run: Run): State {
     panel: 'memory',
     expanded: null,
     theme: 'light',
+    folded: new Set(),
+    full: false,
+    edited: new Set(),
     layout: 'wide',
   };
 }
@@ -147,10 +150,10 @@ export function createStore(firstRun: Run): OwnedStore {
       easing = soon(advance);
     },
     adopt(next, same) {
-      const { theme, layout, tab, panel, expanded } = state;
+      const { theme, layout, tab, panel, expanded, folded, full } = state;
       run = next;
       stopEasing();
-      apply(same ? {} : { ...initialState(run), theme, layout, tab, panel, expanded });
+      apply(same ? {} : { ...initialState(run), theme, layout, tab, panel, expanded, folded, full });
       for (const name of Object.keys(state)) pending.add(name as keyof State);
       if (!same) late = unplaced(run, state.step);
       else if (late >= 0 && late === state.step && run.has(late)) store.goToStep(late);

@@ -442,6 +442,12 @@ export interface State {
   /** The panel that takes the whole width below the transport; null: none. */
   readonly expanded: 'memory' | null;
   readonly theme: 'light' | 'dark';
+  /** Parts that are folded away. */
+  readonly folded: ReadonlySet<'timeline' | 'moment' | 'panels'>;
+  /** Whether it fills the screen. */
+  readonly full: boolean;
+  /** Sources that are not any more what ran. */
+  readonly edited: ReadonlySet<number>;
   /** Width class of the layout. */
   readonly layout: 'narrow' | 'medium' | 'wide' | 'widest';
 }
@@ -472,6 +478,8 @@ export interface Context {
   readonly speak: (text: string) => void;
   /** Where the values of tiles come from; without it there are none. */
   readonly values?: ValuesHost;
+  /** Puts the run into a panel of its own; null where there is no place for one. */
+  readonly dock?: (() => void) | null;
 }
 
 /** A part of the page. It draws when told what changed; it never polls. */

@@ -27,7 +27,7 @@ class Results:
         run.beside, self._drawn = beside, run
 
     def settle(self, _result: object = None) -> None:
-        """Forget the drawings beside the cell's run, and the oldest runs in `Out`, as IPython does when that is full."""
+        """Forget the drawings beside the cell's run, and the oldest runs in `Out`, as IPython does when full."""
         if self._drawn is not None:
             self._drawn.beside, self._drawn = ALONE, None
         space: MutableMapping[str, Any] = self._shell.user_ns

@@ -14,6 +14,7 @@ from nki_lab.export import formatting, picture
 from nki_lab.export.card import card
 from nki_lab.export.text import brief
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.wire.header_types import RunAbout
 
 if TYPE_CHECKING:
     from nki_lab.widgets.visualizer import Visualizer
@@ -94,7 +95,7 @@ def bundle(
     return outputs
 
 
-def _kept(earlier: Sequence[Drawn], limit: int) -> Iterator[tuple[dict[str, object], dict[str, object]]]:
+def _kept(earlier: Sequence[Drawn], limit: int) -> Iterator[tuple[RunAbout, dict[str, object]]]:
     """Give the latest of some runs, in order, that fit into `limit` bytes: what is told about each, and its message."""
     found = []
     left = limit

@@ -12,6 +12,7 @@ from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.widgets.value_answers import Pinning
 from nki_lab.wire import VERSION, compact, encode
+from nki_lab.wire.header_types import RunAbout
 
 if TYPE_CHECKING:
     from nki_lab.widgets.visualizer import Visualizer
@@ -50,10 +51,8 @@ def view(
     return made
 
 
-def about(recording: Recording, *, times: int = 1) -> dict[str, object]:
-    """Return what a list of runs tells of a run: `kernel`, `target`, `makespan` in picoseconds, `instructions`, whether
-    it `failed`, and how many equal runs in a row it stands for, `times`.
-    """
+def about(recording: Recording, *, times: int = 1) -> RunAbout:
+    """Return what a list of runs tells of one, which stands for `times` equal ones in a row."""
     summary = recording.summary
     return {
         "kernel": str(summary.get("kernel") or ""),

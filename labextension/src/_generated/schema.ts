@@ -316,6 +316,9 @@ export const PACE = 65_535;
 /** What notebooks keep a run under. */
 export const MIME = 'application/vnd.nki-lab.run+json';
 
+/** What is told about the runs of an output, in order. */
+export const ABOUT_MIME = 'application/vnd.nki-lab.about+json';
+
 /** A message begins with this number. */
 export const WIRE_MAGIC = 1_464_421_198;
 
@@ -532,6 +535,16 @@ export interface Header {
   readonly lines: readonly LineTime[];
   readonly bottlenecks?: readonly Sentence[];
   readonly zoom_shift?: number;
+}
+
+/** The facts of a run that a list tells: `makespan` in picoseconds, and how many equal runs in a row it stands for. */
+export interface RunAbout {
+  readonly kernel: string;
+  readonly target: string;
+  readonly makespan: number;
+  readonly instructions: number;
+  readonly failed: boolean;
+  readonly times: number;
 }
 
 /** How many elements are what; each but `unwritten` only of those that were written. */
