@@ -57,7 +57,7 @@ const PANELS: Readonly<Record<Panel, string>> = {
 };
 
 /** What changes which views there are, and how large. */
-const ARRANGING = ['tab', 'panel', 'layout', 'expanded', 'theme', 'folded', 'full'] as const;
+const ARRANGING = ['tab', 'panel', 'layout', 'expanded', 'theme', 'folded', 'full', 'low'] as const;
 
 export interface Explorer {
   readonly elements: readonly HTMLElement[];

@@ -49,6 +49,7 @@ export function initialState(run: Run): State {
     theme: 'light',
     folded: new Set(),
     full: false,
+    low: false,
     edited: new Set(),
     layout: 'wide',
   };
@@ -150,10 +151,10 @@ export function createStore(firstRun: Run): OwnedStore {
       easing = soon(advance);
     },
     adopt(next, same) {
-      const { theme, layout, tab, panel, expanded, folded, full } = state;
+      const { theme, layout, tab, panel, expanded, folded, full, low } = state;
       run = next;
       stopEasing();
-      apply(same ? {} : { ...initialState(run), theme, layout, tab, panel, expanded, folded, full });
+      apply(same ? {} : { ...initialState(run), theme, layout, tab, panel, expanded, folded, full, low });
       for (const name of Object.keys(state)) pending.add(name as keyof State);
       if (!same) late = unplaced(run, state.step);
       else if (late >= 0 && late === state.step && run.has(late)) store.goToStep(late);

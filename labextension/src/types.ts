@@ -446,6 +446,8 @@ export interface State {
   readonly folded: ReadonlySet<'timeline' | 'moment' | 'panels'>;
   /** Whether it fills the screen. */
   readonly full: boolean;
+  /** Whether the window is so low that the timeline leaves its figures out. */
+  readonly low: boolean;
   /** Sources that are not any more what ran. */
   readonly edited: ReadonlySet<number>;
   /** Width class of the layout. */

@@ -42,7 +42,7 @@ const STYLES = {
 const PATIENCE_MS = 150;
 
 /** What changes how much room the views have. */
-const FITTED = ['layout', 'folded', 'full', 'tab', 'panel', 'expanded'] as const;
+const FITTED = ['layout', 'folded', 'full', 'low', 'tab', 'panel', 'expanded', 'showCritical'] as const;
 
 export interface VisualizerOptions {
   /** Where the focus goes when Escape is pressed twice; else the notebook cell around the visualizer. */
@@ -129,7 +129,10 @@ class Mounted implements Visualizer {
     this.keeping = options.place
       ? createKeeping(root, options.place === 'kept' ? null : options.place, options.spot ?? 0)
       : null;
-    this.fitting = createFitting(root, this.frame, () => options.fills === true || this.owned?.state.full === true);
+    this.fitting = createFitting(root, this.frame, {
+      fills: () => options.fills === true || this.owned?.state.full === true,
+      lower: low => this.owned?.set({ low }),
+    });
     this.screen = createScreen(root, () => this.owned?.set({ full: false }));
     if (options.fills) root.classList.add('nki-fills');
     this.ends.push(

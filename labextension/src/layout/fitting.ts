@@ -4,12 +4,14 @@
  */
 
 /** Pixels that the views below the transport have at least, and in a cell at most. */
-const LEAST = 260;
+const LEAST = 240;
 const MOST = 720;
 /** What they take where their content would do with less. */
 const USUAL = 420;
 /** Of the window, so that the cell's own text is seen beside the views. */
 const SHARE = 0.94;
+/** Rooms lower than this have no place for the figures of the timeline. */
+const LOW = 880;
 /** A change that nobody sees. */
 const SAME = 2;
 
@@ -36,8 +38,15 @@ export function heightFor({ above, content, room, fills }: Measured): number {
   return Math.round(Math.max(LEAST, Math.min(wanted, room * SHARE - above)));
 }
 
-/** Keeps the height of the views in `frame` up with its content and the window. `fills` tells whether `root` is filled. */
-export function createFitting(root: HTMLElement, frame: HTMLElement, fills: () => boolean): Fitting {
+export interface Fitted {
+  /** Whether the root is filled. */
+  fills(): boolean;
+  /** Hears whether the room is a low one. */
+  lower(isLow: boolean): void;
+}
+
+/** Keeps the height of the views in `frame` up with its content and the window. */
+export function createFitting(root: HTMLElement, frame: HTMLElement, { fills, lower }: Fitted): Fitting {
   let scroller: Element | null = null;
   let columns = 0;
   const fit = (): void => {
@@ -53,6 +62,7 @@ export function createFitting(root: HTMLElement, frame: HTMLElement, fills: () =
     const transport = frame.querySelector<HTMLElement>('.nki-transport');
     const body = frame.querySelector<HTMLElement>('.nki-body');
     if (room === 0 || body === null) return;
+    lower(room < LOW);
     const top = frame.getBoundingClientRect().top - body.scrollTop;
     const foot = frame.querySelector<HTMLElement>('.nki-slot-pinned:not([hidden])')?.offsetHeight ?? 0;
     const above = transport?.checkVisibility() === true ? transport.getBoundingClientRect().bottom - top + foot : 0;

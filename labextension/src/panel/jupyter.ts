@@ -60,6 +60,7 @@ export interface Lumino {
   readonly isAttached: boolean;
   addClass(name: string): void;
   activate(): void;
+  onCloseRequest(message: unknown): void;
   dispose(): void;
 }
 

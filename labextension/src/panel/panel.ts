@@ -149,7 +149,9 @@ export class RunPanel {
     if (renderer === undefined) return;
     this.renderer = renderer;
     this.lumino.Widget.attach(renderer, this.host);
-    void renderer.renderModel({ data: bundle, metadata: {}, trusted: true, setData: () => undefined });
+    void renderer
+      .renderModel({ data: bundle, metadata: {}, trusted: true, setData: () => undefined })
+      .catch(() => undefined); // it went before it was drawn
   }
 
   /** The old ones have nothing else. */
@@ -215,6 +217,12 @@ function pinOf(runs: NotebookRuns, run: SessionRun): Pin {
 /** The Lumino widget around a panel. */
 export function widgetOf(lumino: LuminoModule, panel: RunPanel, id: string): Lumino {
   class NkiPanel extends lumino.Widget {
+    /** Lumino takes what is closed out of the page and leaves it alive. */
+    override onCloseRequest(message: unknown): void {
+      super.onCloseRequest(message);
+      this.dispose();
+    }
+
     override dispose(): void {
       if (!this.isDisposed) panel.dispose();
       super.dispose();

@@ -99,7 +99,13 @@ class Panels {
       this.services.app.shell.activateById(following.id);
       return;
     }
-    this.make(file, isPin(pin) ? pin : null, isPlace(place) ? place : null, typeof id === 'string' ? id : '');
+    const made = this.make(
+      file,
+      isPin(pin) ? pin : null,
+      isPlace(place) ? place : null,
+      typeof id === 'string' ? id : '',
+    );
+    if (!isRestored) this.services.app.shell.activateById(made.id);
   }
 
   private make(path: string, pin: Pin | null, place: Place | null, id: string): Open {

@@ -40,7 +40,9 @@ export function createTimeline(context: Context): TimelineView {
 /** Milliseconds after the rows came. */
 const WARM_AFTER = 400;
 
-const WINDOW: readonly (keyof State)[] = ['window', 'colourBy', 'showCritical', 'layout', 'theme', 'found'];
+const WINDOW: readonly (keyof State)[] = ['window', 'colourBy', 'showCritical', 'layout', 'low', 'theme', 'found'];
+/** What changes which rows there are. */
+const ROWS: readonly (keyof State)[] = ['showCritical', 'layout', 'low'];
 
 class Timeline implements TimelineView {
   readonly element: HTMLElement;
@@ -199,7 +201,7 @@ class Timeline implements TimelineView {
   private arrange(state: State, changes: Changes): void {
     this.header.draw(this.run, state);
     this.searchBar.draw(this.run, state);
-    if (!this.stale.layout && !changes.has('layout') && !changes.has('showCritical')) return;
+    if (!this.stale.layout && !ROWS.some(name => changes.has(name))) return;
     this.stale.layout = true;
     this.element.dataset.layout = state.layout;
     this.layout = layoutStrips(this.run, state);

@@ -79,8 +79,11 @@ export interface Layout {
   readonly height: number;
 }
 
+type Look = Pick<State, 'layout' | 'showCritical'> & Partial<Pick<State, 'low'>>;
+
 /** The strips of a run. Lanes without any row are left out, the four engines apart. */
-export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritical'>): Layout {
+export function layoutStrips(run: Run, state: Look): Layout {
+  const hasFigures = state.layout !== 'narrow' && state.low !== true;
   const strips: Strip[] = [];
   let top = 0;
   const add = (strip: Strip): void => {
@@ -89,20 +92,20 @@ export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritic
   };
   add({ kind: 'axis', top, height: SIZES.axis });
   if (state.showCritical) add({ kind: 'path', top, height: SIZES.path });
-  const counters = countersOf(state.layout);
+  const counters = countersOf(state.low === true ? 'narrow' : state.layout);
   for (const core of run.cores) {
     if (run.cores.length > 1) add({ kind: 'core', core, top, height: SIZES.core });
     const lanes = run.lanes.filter(lane => lane.core === core && drawn(run, lane));
     for (const lane of lanes) if (lane.kind === 'engine') add(laneStrip(lane, top, state.layout === 'widest'));
     const queues = lanes.filter(lane => lane.kind === 'dma');
     if (queues.length > 0) add(dmaStrip(queues, top, tracksFor(run, queues)));
-    if (state.layout !== 'narrow' && hasFlow(run, 'descriptors', core)) add(flowStrip('descriptors', core, top));
+    if (hasFigures && hasFlow(run, 'descriptors', core)) add(flowStrip('descriptors', core, top));
     for (const counter of counters)
       if (counter !== 'rate' && isUsed(run, counter))
         add({ kind: 'counter', counter, core, top, height: SIZES.counter });
   }
   // Nearly all that DMA moves goes through HBM: one of the two rates is enough.
-  if (state.layout !== 'narrow' && hasFlow(run, 'hbm', -1)) add(flowStrip('hbm', -1, top));
+  if (hasFigures && hasFlow(run, 'hbm', -1)) add(flowStrip('hbm', -1, top));
   else if (counters.includes('rate') && run.lanes.some(lane => lane.kind === 'dma' && drawn(run, lane)))
     add({ kind: 'counter', counter: 'rate', core: -1, top, height: SIZES.counter });
   return { strips, height: top };
