@@ -48,6 +48,7 @@ const BUNDLES = [
   // The page runs it as a plain script, so that it works from a file.
   { entry: 'src/standalone.ts', format: 'iife', file: join(shipped, 'static', 'visualizer.js') },
   { entry: 'src/widget.ts', format: 'esm', file: join(shipped, 'static', 'widget.js') },
+  { entry: 'src/loader.ts', format: 'esm', file: join(shipped, 'static', 'loader.js') },
 ];
 
 async function build() {

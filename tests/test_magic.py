@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import gc
 import linecache
 import os
 import threading
@@ -267,6 +268,8 @@ def test_the_oldest_runs_leave_the_results_of_cells(notebook: Notebook) -> None:
     out = notebook.shell.user_ns["Out"]
     assert [number in out for number in numbers] == [False] * 3 + [True] * RESULTS
     assert [f"_{number}" in notebook.shell.user_ns for number in numbers] == [False] * 3 + [True] * RESULTS
+    gc.collect()
+    assert sum(isinstance(item, Run) for item in gc.get_objects()) <= RESULTS + 6  # and a few that are compared with
     assert notebook.good("mine").value is kept
     assert notebook.good("_").value is kept
 

@@ -130,11 +130,10 @@ class Mounted implements Visualizer {
       ? createKeeping(root, options.place === 'kept' ? null : options.place, options.spot ?? 0)
       : null;
     this.fitting = createFitting(root, this.frame, {
-      fills: () => options.fills === true || this.owned?.state.full === true,
+      fills: () => this.isFilling() || this.owned?.state.full === true,
       lower: low => this.owned?.set({ low }),
     });
     this.screen = createScreen(root, () => this.owned?.set({ full: false }));
-    if (options.fills) root.classList.add('nki-fills');
     this.ends.push(
       () => this.fitting.dispose(),
       () => this.screen.dispose(),
@@ -167,7 +166,7 @@ class Mounted implements Visualizer {
     const speak = (text: string): void => this.live.speak(text);
     const { values } = this.options;
     const dock =
-      hasPanels() && this.options.fills !== true
+      hasPanels() && !this.isFilling()
         ? (): void => {
             store.set({ full: false });
             tellHost(this.root, DOCK, this.place());
@@ -296,6 +295,13 @@ class Mounted implements Visualizer {
     const { state } = this.owned;
     if (isRestyled) this.explorer.draw(state, everything(state));
     else if (isSame) this.explorer.draw(state, new Set<'layout'>(['layout']));
+  }
+
+  /** Whether it fills its element. What draws widgets makes their elements before they are anywhere. */
+  private isFilling(): boolean {
+    const fills = this.options.fills ?? this.root.closest('.nki-lab-panel') !== null;
+    this.root.classList.toggle('nki-fills', fills);
+    return fills;
   }
 
   /** It got into a page, which may know more of it. */

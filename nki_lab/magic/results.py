@@ -36,5 +36,6 @@ class Results:
             return
         for number in [number for number, value in out.items() if isinstance(value, Recorded)][:-RESULTS]:
             value = out.pop(number)
-            if space.get(f"_{number}") is value:
-                del space[f"_{number}"]
+            for names in (space, self._shell.user_ns_hidden):  # what IPython names itself it lists in both
+                if names.get(f"_{number}") is value:
+                    del names[f"_{number}"]

@@ -7,15 +7,20 @@ with one buffer. Before the opening message {"kind": "kept"} has a message of ea
 "text": …} comes in place of what cannot be read. `nki_lab.widgets.value_answers` says how it asks for values. What
 moves while a user looks is `step` alone, a small number that both sides keep equal.
 
+The page loads the views once for all widgets: {"kind": "script"} asks for them, and is answered with one buffer. What
+`_views` says tells one version of them from another.
+
 Of many widgets only the latest keep their run; the others come to rest: a picture stands in their place.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -26,7 +31,7 @@ from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.widgets import ABOUT, about
 from nki_lab.widgets.value_answers import Pinning, answer
-from nki_lab.wire import RANGE, STATIC, Messages
+from nki_lab.wire import RANGE, STATIC, Messages, script
 
 PART: Final = 4 * 2**20
 """Bytes of a part: the page can draw, and the user interrupt, between two."""
@@ -57,7 +62,8 @@ class Visualizer(anywidget.AnyWidget):
     Of more than 16 in a session the one that was asked for its run the longest ago comes to rest.
     """
 
-    _esm: ClassVar[Path] = STATIC / "widget.js"
+    _esm: ClassVar[Path] = STATIC / "loader.js"
+    _views = traitlets.Unicode().tag(sync=True)
     step = traitlets.Int(-1).tag(sync=True)
 
     def __init__(
@@ -71,7 +77,7 @@ class Visualizer(anywidget.AnyWidget):
         pin: Pinning | None = None,
         picture: Callable[[], bytes] | None = None,
     ) -> None:
-        super().__init__(step=step)
+        super().__init__(step=step, _views=_version())
         self._tiles, self._pins, self._pin = tiles, tuple(pins), pin
         self._messages: Messages | None = Messages(recording, fault=fault)
         self._about = about(recording)
@@ -110,6 +116,9 @@ class Visualizer(anywidget.AnyWidget):
         asked = content if isinstance(content, dict) else {}
         if self._messages is None:
             return
+        if asked.get("kind") == "script":
+            self.send({"kind": "script"}, buffers=[script("widget.js").encode()])
+            return
         values = answer(self._tiles, asked, self._pin)
         if values is not None:
             if asked["kind"] == "pin" and values[1] is not None:
@@ -138,6 +147,12 @@ class Visualizer(anywidget.AnyWidget):
         for offset in range(0, len(message), PART):
             part = {"kind": "part", "message": self._sent, "offset": offset, "total": len(message)}
             self.send(part, buffers=[view[offset : offset + PART]])
+
+
+@cache
+def _version() -> str:
+    """Return what tells these views from others."""
+    return hashlib.sha256(script("widget.js").encode()).hexdigest()[:16]
 
 
 _known: Final[OrderedDict[str, Visualizer]] = OrderedDict()

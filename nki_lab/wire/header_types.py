@@ -153,7 +153,7 @@ class Header(TypedDict):
 
 
 class RunAbout(TypedDict):
-    """The facts of a run that a list tells: `makespan` in picoseconds, and how many equal runs in a row it stands for."""
+    """The facts of a run in a list: `makespan` in picoseconds, and how many equal runs in a row it stands for."""
 
     kernel: str
     target: str
