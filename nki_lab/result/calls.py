@@ -6,13 +6,14 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nki_lab import session
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error
 from nki_lab.dialects import launches
-from nki_lab.dialects.environment import default_options, resolve_target
+from nki_lab.dialects.environment import cache_folder, default_options, resolve_target
 from nki_lab.dialects.kernel import Kernel, as_kernel
 from nki_lab.dialects.tracebacks import with_user_frames
 from nki_lab.extras import extra
@@ -21,7 +22,9 @@ from nki_lab.kernel_runtime.collectives.rank_group import Rank, RankGroup, local
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import Options, option_names, with_changes
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.result.cached_profile import SECONDS, CachedProfile
 from nki_lab.result.outcome import Run
+from nki_lab.result.profile_cache import ProfileCache, can_save
 from nki_lab.result.recorded import SavedRun
 
 
@@ -157,8 +160,32 @@ def profile(
     plain, chosen, mine = _kernel(kernel, grid, options, strict, keywords)
     launch = plain.prepared(target, chosen)
     plain.check_grid(launch.arch)
-    done = Run(session.profile(launch, specs, mine, trip_counts), plain.__name__, (*specs, *mine.values()))
+    done = _cached_profile(launch, specs, mine, trip_counts, plain.__name__)
     launches.report(done)
+    return done
+
+
+def _cached_profile(
+    launch: session.Launch,
+    specs: tuple[object, ...],
+    keywords: Mapping[str, object],
+    trip_counts: session.TripCounts | None,
+    name: str,
+) -> Run:
+    """Return a profile: that of an earlier process where the cache on disk has it, else a new one, which it keeps."""
+    folder = cache_folder()
+    asks = folder is not None and can_save() and not launch.options.strict and not launch.records
+    cache = ProfileCache(folder) if folder is not None and asks else None
+    digest = None if cache is None else session.digest_of(launch, specs, keywords, trip_counts)
+    arguments = (*specs, *keywords.values())
+    known = None if cache is None or digest is None else cache.find(digest)
+    if known is not None:
+        remake = partial(session.profile_on, launch, specs, keywords, trip_counts)
+        return CachedProfile(known, name, arguments, launch.arch, remake)
+    done = Run(session.profile(launch, specs, keywords, trip_counts), name, arguments)
+    taken = done.timings.specialize + done.timings.check + (done.timings.timing or 0.0)
+    if cache is not None and digest is not None and done.has_recording and taken > SECONDS:
+        cache.keep(digest, done.recording)
     return done
 
 

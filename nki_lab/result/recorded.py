@@ -28,6 +28,11 @@ Writer = Callable[[Recording, str | os.PathLike[str]], None]
 _APART: Final = ("makespan_ps", "kernel", "options", "diagnostics", "fault", "fault_after")
 
 
+def recorded_summary(recording: Recording) -> Summary:
+    """Return the counts, times and shares that were recorded with a run, by name; times in nanoseconds."""
+    return Summary({name: value for name, value in recording.summary.items() if name not in _APART})
+
+
 class Recorded:
     """A run with its recording: `name` of the kernel, `target`, `diagnostics`."""
 
@@ -40,7 +45,7 @@ class Recorded:
     @property
     def summary(self) -> Summary:
         """Counts, times and shares of the run, by name; times in nanoseconds."""
-        return Summary({name: value for name, value in self.recording.summary.items() if name not in _APART})
+        return recorded_summary(self.recording)
 
     @property
     def recording(self) -> Recording:

@@ -50,7 +50,6 @@ from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, row_major
 from nki_lab.own_faults import own_fault
 
 _REMEMBERED: Final = 4096  # planned ops kept for when the same op comes again
-_CHUNK: Final = 16_384  # ops planned at a time: plans hold a few hundred bytes an op
 
 
 class Executor:
@@ -64,6 +63,8 @@ class Executor:
     With an `allocation` every on-chip tensor lies at its address and tensors that overlap share their bytes; then ops
     run one by one.
     """
+
+    _chunk = 16_384  # ops planned at a time: plans hold a few hundred bytes an op
 
     def __init__(
         self,
@@ -284,12 +285,12 @@ class Executor:
             if self.done >= total:
                 return
             if plan is None:
-                stop = min(total if region is None else region.first, self.done + _CHUNK)
+                stop = min(total if region is None else region.first, self.done + self._chunk)
                 rows: Sequence[int] = range(self.done, stop)
             else:
                 first = int(np.searchsorted(plan.rows, self.done))
-                rows = plan.rows[first : first + _CHUNK].tolist()
-                stop = total if first + _CHUNK >= len(plan.rows) else rows[-1] + 1
+                rows = plan.rows[first : first + self._chunk].tolist()
+                stop = total if first + self._chunk >= len(plan.rows) else rows[-1] + 1
             steps: list[PlannedStep] = []
             for index in rows:
                 if index in grouped:
