@@ -537,7 +537,7 @@ export interface Header {
   readonly zoom_shift?: number;
 }
 
-/** The facts of a run that a list tells: `makespan` in picoseconds, and how many equal runs in a row it stands for. */
+/** The facts of a run in a list: `makespan` in picoseconds, and how many equal runs in a row it stands for. */
 export interface RunAbout {
   readonly kernel: string;
   readonly target: string;
