@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from nki_lab.extras import extra
 from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.widgets.about import ABOUT, about
 from nki_lab.widgets.value_answers import Pinning
 from nki_lab.wire import VERSION, compact, encode
-from nki_lab.wire.header_types import RunAbout
 
 if TYPE_CHECKING:
     from nki_lab.widgets.visualizer import Visualizer
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 MIME: Final = "application/vnd.nki-lab.run+json"
 """The data for the JupyterLab extension: {"version": of the message, "message": base64 of it in the zlib format}. The
 messages of pinned tiles are in "values", in the same form; earlier runs of its cell are in "earlier", like itself."""
-
-ABOUT: Final = "application/vnd.nki-lab.about+json"
-"""What is told about the runs of an output, in order, so that a list of runs need not read them: see `about`."""
 
 _LEAST: Final = 4  # compressed bytes of a row; a run that cannot fit is not encoded to find out
 
@@ -49,19 +46,6 @@ def view(
         recording, fault=fault, step=step, tiles=tiles, pins=pins, pin=pin, picture=picture
     )
     return made
-
-
-def about(recording: Recording, *, times: int = 1) -> RunAbout:
-    """Return what a list of runs tells of one, which stands for `times` equal ones in a row."""
-    summary = recording.summary
-    return {
-        "kernel": str(summary.get("kernel") or ""),
-        "target": str(summary.get("target") or ""),
-        "makespan": recording.makespan,
-        "instructions": len(recording),
-        "failed": "fault" in summary,
-        "times": times,
-    }
 
 
 def pinned(

@@ -29,7 +29,7 @@ import traitlets
 
 from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.widgets import ABOUT, about
+from nki_lab.widgets.about import ABOUT, about
 from nki_lab.widgets.value_answers import Pinning, answer
 from nki_lab.wire import RANGE, STATIC, Messages, script
 

@@ -146,7 +146,7 @@ describe('the sources of a run', () => {
     ['# %%nki --target trn2\nx = 1\n', 'Cell In[3]', ['%%nki --target trn2\nx = 1'], 0],
     ['# %%nki\nx = 1\n', 'Cell In[3]', ['%%nki\nx = 2'], 1],
     ['x = 1  \n', 'Cell In[3]', ['y = 2', 'x = 1'], 0],
-    ['x = 1', '/home/user/kernels.py', ['y'], 0],
+    ['x = 1', 'kernels.py', ['y'], 0],
     ['get_ipython().run_line_magic("time", "")\nx = 1', 'Cell In[1]', ['y'], 0],
     ['', 'Cell In[1]', ['y'], 0],
   ])('%j of %s: %j leaves %i of them behind', (text, path, cells, count) => {
