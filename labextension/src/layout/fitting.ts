@@ -40,9 +40,9 @@ export function heightFor({ above, content, room, fills }: Measured): number {
 
 export interface Fitted {
   /** Whether the root is filled. */
-  fills(): boolean;
+  readonly fills: () => boolean;
   /** Hears whether the room is a low one. */
-  lower(isLow: boolean): void;
+  readonly lower: (isLow: boolean) => void;
 }
 
 /** Keeps the height of the views in `frame` up with its content and the window. */
