@@ -150,7 +150,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   const source = sources.get(model) ?? new Source(model);
   sources.set(model, source);
   const values = source.values();
-  const visualizer = mount(el, null, { values: values.host });
+  const visualizer = mount(el, null, { values: values.host, place: 'kept' });
   const detach = source.feed.attach(visualizer, store => source.follow(store));
   return () => {
     detach();

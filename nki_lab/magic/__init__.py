@@ -32,9 +32,11 @@ from nki_lab.magic import display, notebook_context
 from nki_lab.magic.checked import checked, unquoted
 from nki_lab.magic.companion import start
 from nki_lab.magic.compared import EarlierRuns, compared, on_targets
-from nki_lab.magic.runs import Runs, line
+from nki_lab.magic.results import Results
+from nki_lab.magic.runs import TABS, Runs
 from nki_lab.own_faults import OWN_FAULT
 from nki_lab.result.inputs import maker
+from nki_lab.result.notebook import Beside
 from nki_lab.source.callables import traceback_steps
 
 # Findings about the check itself; the run that follows has no such limits.
@@ -64,6 +66,7 @@ class NkiMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._earlier = EarlierRuns()
+        self._results = Results(shell)
 
     @output_can_be_silenced
     @magic_arguments()
@@ -101,7 +104,7 @@ class NkiMagics(Magics):
 
         The cell is checked first: findings appear below it, and a cell with a fault does not run. Then it runs like any
         other; each call of a kernel in it is a run, by plain call, nki.simulate, nki_lab.run or nki_lab.profile. The
-        last run opens in the visualizer, earlier runs get one summary line each.
+        runs open in the visualizer, the last one in front, the others as tabs.
         """
         __tracebackhide__ = True
         try:
@@ -116,7 +119,8 @@ class NkiMagics(Magics):
         __tracebackhide__ = True
         linecache.checkcache()  # modules may have been edited and loaded again since the last cell
         with chosen(target=arguments.target, strict=arguments.strict) as arch:
-            runs = Runs(maker(arguments.inputs) if arguments.inputs else None, self._earlier.add)
+            inputs = maker(arguments.inputs) if arguments.inputs else None
+            runs = Runs(inputs, self._earlier.add, tabs=0 if arguments.no_view else TABS)
             try:
                 cell = cells.read(self.shell, line, body)
             except SyntaxError as error:
@@ -213,9 +217,12 @@ class NkiMagics(Magics):
         if runs.last is None:
             return
         if arguments.no_view or not runs.last.has_recording:
-            display.publish(display.lines(runs, last=line(runs.last)))
+            display.publish(display.lines(runs, last=runs.line_of(runs.last)))
+            for drawn in runs.drawn:  # the last one has no times: those before it are drawn all the same
+                display.publish(drawn.bundle())
             return
         display.publish(display.lines(runs))
+        self._results.draw_beside(runs.last, Beside(tuple(runs.drawn), runs.times))
         if not drawn_later:
             display.draw(runs.last)
 
