@@ -22,6 +22,7 @@ from nki_lab.cli import compare as comparisons
 from nki_lab.cli import migrate as migrations
 from nki_lab.cli import signatures as recorded
 from nki_lab.cli.kernels import Settings
+from nki_lab.cli.progress_bar import shown
 from nki_lab.cli.report import explain
 from nki_lab.cli.scripts import execute, import_folder, readable, status_of
 from nki_lab.diagnostic import NkiError
@@ -64,6 +65,8 @@ def _print_what_the_encoding_lacks() -> None:
 
 _FORMAT: Final[Settings] = {"choices": ("text", "json"), "default": "text", "help": "of what is printed"}
 _FORCE: Final[Settings] = {"action": "store_true", "help": "simulate although the Neuron SDK is installed"}
+
+_NO_PROGRESS: Final[Settings] = {"action": "store_true", "help": "show no bar; without a terminal there is none"}
 
 _KERNEL: Final[dict[str, Settings]] = {
     "kernel": {"metavar": "FILE::KERNEL"},
@@ -111,6 +114,7 @@ def parser() -> argparse.ArgumentParser:
         {
             "--target": {"help": "trn1, trn2 or trn3, where the script names none"},
             "--force": _FORCE,
+            "--no-progress": _NO_PROGRESS,
             "script": {"metavar": "SCRIPT"},
             "arguments": {
                 "metavar": "ARGS",
@@ -157,6 +161,7 @@ def parser() -> argparse.ArgumentParser:
                 "help": "how often a device loop runs, by its line, variable or body; once for each",
             },
             "--format": _FORMAT,
+            "--no-progress": _NO_PROGRESS,
             **kernels.EXPORTS,
         },
     )
@@ -236,7 +241,7 @@ def _run(arguments: argparse.Namespace) -> int:
         os.environ[TARGET_VARIABLE] = resolve_target(arguments.target).target
     sys.argv = [arguments.script, *arguments.arguments]
     try:
-        with import_folder(script):
+        with import_folder(script), shown(quiet=arguments.no_progress):
             execute(script, "__main__", show=arguments.traceback)
     finally:
         sys.argv = arguments_before
