@@ -15,6 +15,7 @@ from nki_lab.export import formatting
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.result import Run
 from nki_lab.session import Execution
+from nki_lab.session.outcome import INTERRUPTED
 
 LINES: Final = 8
 """Runs before the last one that get a line; further ones are counted."""
@@ -57,7 +58,7 @@ class Runs:
             self.last = run
             self.names.add(run.name)
             if len(self.findings) < _FINDINGS:
-                self.findings.update(dict.fromkeys(run.diagnostics))
+                self.findings.update(dict.fromkeys(item for item in run.diagnostics if item.code != INTERRUPTED))
 
     def _add_line(self, run: Run) -> None:
         """Enter a run's line; equal ones in a row are one."""
@@ -82,7 +83,9 @@ def line(run: Run, *, timed: bool = True) -> str:
     count = len(run.program)
     parts = [run.target, f"{formatting.number(count)} instruction{'s' * (count != 1)}"]
     nanoseconds = run.summary.get("makespan_ns")
-    if run.error is not None:
+    if run.error is not None and run.error.diagnostics[0].code == INTERRUPTED:
+        parts.append("cancelled")
+    elif run.error is not None:
         parts.append(f"stopped by {run.error.diagnostics[0].code}")
     elif nanoseconds is not None:
         parts.append(formatting.makespan(run.summary, round(nanoseconds * 1000)))

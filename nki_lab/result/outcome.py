@@ -23,6 +23,7 @@ from nki_lab.result.nonfinite import described as described_nonfinite
 from nki_lab.result.recorded import Recorded
 from nki_lab.result.tensors import Tensors
 from nki_lab.session.arrays import Array
+from nki_lab.session.outcome import INTERRUPTED
 from nki_lab.session.tiles import checked_outputs, tiles_of
 from nki_lab.testing import assert_close, plain_array
 from nki_lab.timeline.summary import Summary, summarise
@@ -87,9 +88,9 @@ class Run(Recorded):
                 limit="a kernel that issued instructions, all of which have a cost, has a recording",
                 help="its diagnostics name what has no cost yet" if untimed else "run it again without the fault",
             )
-        return self._timeline.record(
-            self.diagnostics, self._fault, fault_after=self._fault_after, cancelled=self._cancelled
-        )
+        # That it was cancelled is told by its summary.
+        found = [item for item in self.diagnostics if self._cancelled < 0 or item.code != INTERRUPTED]
+        return self._timeline.record(found, self._fault, fault_after=self._fault_after, cancelled=self._cancelled)
 
     @property
     def values(self) -> ValueSource:

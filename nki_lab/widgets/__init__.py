@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.extras import extra
@@ -14,6 +14,7 @@ from nki_lab.widgets.value_answers import Pinning
 from nki_lab.wire import VERSION, compact, encode
 
 if TYPE_CHECKING:
+    from nki_lab.widgets.live import LiveVisualizer
     from nki_lab.widgets.visualizer import Visualizer
 
 MIME: Final = "application/vnd.nki-lab.run+json"
@@ -43,6 +44,14 @@ def view(
     return made
 
 
+def live(cancel: Callable[[], object]) -> LiveVisualizer:
+    """The widget of a run that is not over; `cancel` stops it. NKI022 where the notebook packages are missing."""
+    with extra("widgets", "the visualizer needs"):
+        module = importlib.import_module("nki_lab.widgets.live")
+    made: LiveVisualizer = module.LiveVisualizer(cancel)
+    return made
+
+
 def pinned(
     recording: Recording, limit: int, *, fault: int = -1, values: Sequence[bytes] = ()
 ) -> dict[str, object] | None:
@@ -59,4 +68,4 @@ def pinned(
     return {"version": VERSION, "message": message, **kept}
 
 
-__all__ = ["MIME", "pinned", "view"]
+__all__ = ["MIME", "live", "pinned", "view"]

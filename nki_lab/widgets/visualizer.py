@@ -27,14 +27,17 @@ PART: Final = 4 * 2**20
 
 
 class Visualizer(anywidget.AnyWidget):
-    """A run in a notebook cell. `step` is the current step from 0 on, -1 before one is chosen; set it to go there."""
+    """A run in a notebook cell. `step` is the current step from 0 on, -1 before one is chosen; set it to go there.
+
+    Without a recording there is nothing to draw until `take` gives one.
+    """
 
     _esm: ClassVar[Path] = STATIC / "widget.js"
     step = traitlets.Int(-1).tag(sync=True)
 
     def __init__(
         self,
-        recording: Recording,
+        recording: Recording | None,
         *,
         fault: int = -1,
         step: int = -1,
@@ -44,9 +47,13 @@ class Visualizer(anywidget.AnyWidget):
     ) -> None:
         super().__init__(step=step)
         self._tiles, self._pins, self._pin = tiles, tuple(pins), pin
-        self._messages = Messages(recording, fault=fault)
+        self._messages = None if recording is None else Messages(recording, fault=fault)
         self._sent = 0
         self.on_msg(self._answer)
+
+    def take(self, recording: Recording, *, fault: int = -1) -> None:
+        """Draw this recording when the page asks next."""
+        self._messages = Messages(recording, fault=fault)
 
     def _answer(self, _widget: object, content: object, _buffers: object) -> None:
         """Send what the page asks for."""
@@ -59,13 +66,21 @@ class Visualizer(anywidget.AnyWidget):
             return
         match asked.get("kind"), asked.get("first"), asked.get("count"):
             case "load", _, _:
-                if self._pins:
-                    self.send({"kind": "kept"}, buffers=list(self._pins))
-                messages: Iterable[bytes] = self._messages
-            case "steps", int(first), int(count):
-                messages = (self._messages.rows(*at) for at in [(first, min(count, RANGE))])  # encoded in the try
+                self._load()
+            case "steps", int(first), int(count) if self._messages is not None:
+                known = self._messages
+                self._send_all(known.rows(*at) for at in [(first, min(count, RANGE))])  # encoded in the try
             case _:
                 return
+
+    def _load(self) -> None:
+        """Send the run, if there is one yet."""
+        if self._pins:
+            self.send({"kind": "kept"}, buffers=list(self._pins))
+        if self._messages is not None:
+            self._send_all(self._messages)
+
+    def _send_all(self, messages: Iterable[bytes]) -> None:
         try:
             for message in messages:
                 self._in_parts(message)
