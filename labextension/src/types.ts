@@ -441,6 +441,8 @@ export interface State {
   readonly panel: 'memory' | 'motion' | 'source' | 'values' | 'details';
   /** The panel that takes the whole width below the transport; null: none. */
   readonly expanded: 'memory' | null;
+  /** Picoseconds up to which everything is done, of a run that is not over or was cancelled; null: the run ended. */
+  readonly doneUntil: number | null;
   readonly theme: 'light' | 'dark';
   /** Width class of the layout. */
   readonly layout: 'narrow' | 'medium' | 'wide' | 'widest';

@@ -4,6 +4,7 @@ import { el, replace } from './dom';
 import type { Explorer } from './explore';
 import { createExplorer, everything, layoutOf } from './explore';
 import { bindKeys, keyList } from './keys';
+import { leave, placeOf, taken } from './left_state';
 import { createLive } from './live';
 import type { Action, Skeleton } from './states';
 import { notice, skeleton } from './states';
@@ -12,6 +13,7 @@ import { createStore, whole } from './store';
 import { useStyle } from './styles';
 import headerStyle from './header.css';
 import panelStyle from './panels.css';
+import runningStyle from './running.css';
 import shellStyle from './shell.css';
 import summaryStyle from './summary.css';
 import tableStyle from './table.css';
@@ -26,12 +28,14 @@ const STYLES = {
   shell: shellStyle,
   header: headerStyle,
   panels: panelStyle,
+  running: runningStyle,
   table: tableStyle,
   summary: summaryStyle,
 };
 
 /** How long a recording may take to open before a skeleton stands for it. */
 const PATIENCE_MS = 150;
+const RUNNING = 'The timeline follows as soon as its times are known.';
 
 export interface VisualizerOptions {
   /** Where the focus goes when Escape is pressed twice; else the notebook cell around the visualizer. */
@@ -51,6 +55,10 @@ export interface Visualizer {
   setError(title: string, text: string): void;
   /** Say something above the views, such as that the kernel is gone; '' takes it away. */
   setNotice(title: string, text?: string, actions?: readonly Action[]): void;
+  /** Show above the views that the run is not over; Escape calls `cancel` where it has nothing else to do. */
+  setRunning(bar: HTMLElement, cancel: () => void): void;
+  /** Tell up to which picosecond what is drawn is done; null: no part of it is told from the others. */
+  setDoneUntil(time: number | null): void;
   dispose(): void;
 }
 
@@ -68,6 +76,11 @@ class Mounted implements Visualizer {
   private readonly frame: HTMLElement;
   private readonly body = el('div', { class: 'nki-body' });
   private readonly note = el('div', { class: 'nki-note', hidden: true });
+  private readonly running = el('div', { hidden: true });
+  private cancel: (() => void) | null = null;
+  private doneUntil: number | null = null;
+  /** Where a view that follows this one finds what the user looked at. */
+  private place: Element | null = null;
   private readonly live = createLive();
   private readonly keys = keyList();
   private readonly ends: (() => void)[] = [];
@@ -87,6 +100,7 @@ class Mounted implements Visualizer {
     this.frame = el(
       'section',
       { class: 'nki-visualizer', role: 'region', 'aria-label': 'Run', tabindex: -1 },
+      this.running,
       this.note,
       this.body,
       this.live.element,
@@ -116,7 +130,13 @@ class Mounted implements Visualizer {
     this.clear();
     this.run = run;
     const store = createStore(run);
-    store.set({ theme: this.palette().theme, layout: this.layout() });
+    this.place = this.root.isConnected ? placeOf(this.root) : this.place;
+    store.set({
+      ...taken(this.place, run),
+      theme: this.palette().theme,
+      layout: this.layout(),
+      ...(this.cancel !== null && { doneUntil: this.doneUntil }),
+    });
     this.frame.dataset.layout = store.state.layout;
     this.frame.setAttribute('aria-label', `Run of ${run.kernel || 'kernel'}`);
     const speak = (text: string): void => this.live.speak(text);
@@ -162,7 +182,21 @@ class Mounted implements Visualizer {
     replace(this.note, title === '' ? null : notice('information', title, text, actions));
   }
 
+  setRunning(bar: HTMLElement, cancel: () => void): void {
+    this.cancel = cancel;
+    this.running.hidden = false;
+    this.frame.dataset.running = '';
+    replace(this.running, bar);
+    if (!this.run) this.showSkeleton();
+  }
+
+  setDoneUntil(time: number | null): void {
+    this.doneUntil = time;
+    this.owned?.set({ doneUntil: time });
+  }
+
   dispose(): void {
+    if (this.cancel !== null && this.run && this.owned) leave(this.place, this.run, this.owned.state);
     this.clear();
     for (const end of this.ends) end();
     this.live.dispose();
@@ -187,7 +221,7 @@ class Mounted implements Visualizer {
 
   private showSkeleton(): void {
     this.patience = 0;
-    this.waiting = skeleton();
+    this.waiting = skeleton(this.cancel === null ? 'Opening recording' : RUNNING);
     replace(this.body, this.waiting.element);
   }
 
@@ -217,6 +251,7 @@ class Mounted implements Visualizer {
     // JupyterLab fills outputs before it attaches them, and detaches those that are scrolled out of sight. Without a
     // page there are no style sheets, and the next page may have others: then everything is drawn again.
     if (!this.root.isConnected) this.colours = null;
+    else this.place ??= placeOf(this.root);
     if (!this.root.clientWidth) this.width = -1;
     if (!this.owned || !this.explorer || !this.root.clientWidth) return;
     const isRestyled = this.colours === null;
@@ -256,14 +291,20 @@ class Mounted implements Visualizer {
       this.keys.close();
       return true;
     }
-    if (!store) return false;
+    if (!store) return this.stop();
     const { hover, selected, tile, area, query, searching } = store.state;
     if (hover.step >= 0 || hover.tile >= 0) store.set({ hover: { step: -1, tile: -1 } });
     else if (selected >= 0 || tile >= 0) store.set({ selected: -1, tile: -1 });
     else if (area) store.set({ area: null });
     else if (searching || query !== '') store.set({ searching: false, query: '' });
-    else return false;
+    else return this.stop();
     return true;
+  }
+
+  /** Stop a run that is not over; false if there is none. */
+  private stop(): boolean {
+    this.cancel?.();
+    return this.cancel !== null;
   }
 
   /** Whether the focus is on something in sight: browsers take it from what was hidden only later. */
