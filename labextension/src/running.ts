@@ -4,7 +4,7 @@ import * as format from './format';
 
 /** What the kernel says of a run, in the trait `live` of nki_lab/widgets/live.py. */
 export interface RunState {
-  readonly state: 'running' | 'cancelling' | 'ended';
+  readonly state: 'running' | 'cancelling' | 'cancelled';
   readonly kernel: string;
   readonly target: string;
   readonly phase: string;
@@ -110,12 +110,13 @@ class Bar implements RunningBar {
     if (this.isLost) return;
     const { kernel, phase, done, total, elapsed, left, rate, until } = state;
     const share = total ? Math.min(1, done / total) : null;
-    const isOver = state.state === 'ended';
+    const isOver = state.state === 'cancelled';
     setAttribute(this.element, 'data-state', state.state);
     setText(this.kernel, until === null ? kernel : ''); // else the header below has it
     this.kernel.hidden = until !== null;
     setText(this.share, share === null ? '' : format.percent(share));
-    setText(this.phase, [phase, left === null ? '' : `${seconds(left)} left`].filter(Boolean).join(' · '));
+    const rest = left === null ? '' : `${seconds(left)} left`;
+    setText(this.phase, isOver ? 'cancelled' : [phase, rest].filter(Boolean).join(' · '));
     setText(this.elapsed, seconds(elapsed));
     this.arc.setAttribute('stroke-dasharray', `${(share ?? 0.25) * LENGTH} ${LENGTH}`);
     setAttribute(this.ring, 'data-unknown', share === null);
@@ -123,13 +124,14 @@ class Bar implements RunningBar {
     setAttribute(this.line, 'aria-valuenow', share === null ? null : Math.round(share * 100));
     setText(this.counts, counted(done, total, rate));
     setText(this.hint, until === null ? '' : 'Zoom and step work in what is here');
-    this.button.disabled = isOver || this.asked;
+    this.button.hidden = isOver;
+    this.button.disabled = this.asked;
     if (state.state === 'cancelling' || this.asked) this.labelled('Cancelling');
     if (state.cancels && this.asked) clearTimeout(this.waiting);
   }
 
   cancel(): void {
-    if (this.asked || this.isLost || this.state?.state === 'ended') return;
+    if (this.asked || this.isLost || this.state?.state === 'cancelled') return;
     this.asked = true;
     this.button.disabled = true;
     this.labelled('Cancelling');

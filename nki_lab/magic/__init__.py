@@ -212,6 +212,7 @@ class NkiMagics(Magics):
             _render(shown_as, _failure(error, cell))
             raise shown_as from None
         except KeyboardInterrupt as error:
+            live.say_cancelled()
             _render(error, [_cancelled(runs, live)])
             raise
         except BaseException as error:

@@ -73,7 +73,7 @@ class LiveView:
         self._thread: threading.Thread | None = None
         self._pace = Pace()
         self._recorded: object = None
-        self._state: State = "running"
+        self._stopped = 0.0  # when the run began that the page asked to stop
 
     def __enter__(self) -> Self:
         if self._wanted:
@@ -102,6 +102,12 @@ class LiveView:
                 yield
         finally:
             self.monitor.leave()
+
+    def say_cancelled(self) -> None:
+        """Say in the view that the run was stopped, before what was done until then is drawn."""
+        self.stop()
+        if self._widget is not None:
+            self._widget.tell({**self._widget.live, "state": "cancelled"})
 
     def stop(self) -> None:
         """Follow the runs no longer; what is displayed stays as it is."""
@@ -154,9 +160,10 @@ class LiveView:
         assert self._widget is not None  # made before
         monitor = self.monitor
         rate, left = self._pace.of(monitor, now)
+        state: State = "cancelling" if self._stopped == monitor.started else "running"
         self._widget.tell(
             {
-                "state": self._state,
+                "state": state,
                 "kernel": monitor.kernel,
                 "target": monitor.target,
                 "phase": monitor.phase or "",
@@ -192,7 +199,7 @@ class LiveView:
     def _cancel(self) -> None:
         """Stop the run: the page asked for it."""
         if not self._over.is_set() and threading.current_thread() is not threading.main_thread():
-            self._state = "cancelling"
+            self._stopped = self.monitor.started
             _thread.interrupt_main()
 
     def _close(self) -> None:

@@ -19,8 +19,8 @@ import traitlets
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.widgets.visualizer import Visualizer
 
-State = Literal["running", "cancelling", "ended"]
-"""What a run does: it goes on, it was asked to stop, it is over."""
+State = Literal["running", "cancelling", "cancelled"]
+"""What a run does: it goes on, it was asked to stop, it stopped. One that ended well gives its place to the result."""
 
 _UNASKED: Final = 1.5
 """Seconds after which a page whose messages a busy kernel does not read is taken to be ready for the run."""
