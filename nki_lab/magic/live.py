@@ -15,7 +15,6 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display as draw
 
 from nki_lab import widgets
-from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.progress import Monitor, followed_by
 from nki_lab.magic.display import Bundle, publish
 from nki_lab.timeline.timeline import Timeline
@@ -138,7 +137,8 @@ class LiveView:
     # -- in the thread -------------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        with contextlib.suppress(NkiError):  # without the packages there is no view
+        # Without the packages there is no view, and a page that is gone cannot be told: the run goes on.
+        with contextlib.suppress(Exception):
             while not self._over.wait(_EVERY):
                 self._look()
 
@@ -147,10 +147,11 @@ class LiveView:
         if monitor.phase is None or now - monitor.started < PATIENCE:
             return
         if self._widget is None:
-            self._widget = widgets.live(self._cancel)
+            self._widget = widgets.view_of_running(self._cancel)
             self._tell(now)
-            self.handle = f"nki-lab-{id(self):x}-{time.monotonic_ns():x}"
-            draw(_bundle(self._widget, monitor), raw=True, display_id=self.handle)
+            handle = f"nki-lab-{id(self):x}-{time.monotonic_ns():x}"
+            draw(_bundle(self._widget, monitor), raw=True, display_id=handle)
+            self.handle = handle
         else:
             self._tell(now)
         self._record(now)

@@ -44,7 +44,7 @@ def view(
     return made
 
 
-def live(cancel: Callable[[], object]) -> LiveVisualizer:
+def view_of_running(cancel: Callable[[], object]) -> LiveVisualizer:
     """The widget of a run that is not over; `cancel` stops it. NKI022 where the notebook packages are missing."""
     with extra("widgets", "the visualizer needs"):
         module = importlib.import_module("nki_lab.widgets.live")
@@ -68,4 +68,4 @@ def pinned(
     return {"version": VERSION, "message": message, **kept}
 
 
-__all__ = ["MIME", "live", "pinned", "view"]
+__all__ = ["MIME", "pinned", "view", "view_of_running"]
