@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.browser.lab import SECONDS, START, Lab, Window
 
 CHAIN = """%%nki --target trn2
@@ -115,6 +117,7 @@ def test_a_run_that_ends_gives_its_view_to_the_result_once(jupyter: Lab, tab: Wi
     assert value.outputs() == ["'chain'"]
 
 
+@pytest.mark.slow
 def test_escape_stops_a_run(jupyter: Lab, tab: Window) -> None:
     _opened(jupyter, tab, "escape.ipynb", LONG)
     cell = Cell(tab, 1)
@@ -126,6 +129,7 @@ def test_escape_stops_a_run(jupyter: Lab, tab: Window) -> None:
     assert any(text.startswith("Cancelled: ") for text in cell.outputs())
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_without_its_view(jupyter: Lab, tab: Window) -> None:
     _opened(jupyter, tab, "closed.ipynb", CHAIN.replace("COUNT", "1200"))
     cell = Cell(tab, 1)
@@ -137,6 +141,7 @@ def test_a_run_goes_on_without_its_view(jupyter: Lab, tab: Window) -> None:
     assert not any("Cancelled" in text or "Error" in text for text in cell.outputs())
 
 
+@pytest.mark.slow
 def test_a_cell_that_runs_again_draws_its_second_run(jupyter: Lab, tab: Window) -> None:
     _opened(jupyter, tab, "again.ipynb", LONG)
     cell = Cell(tab, 1)
