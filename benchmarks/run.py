@@ -107,6 +107,36 @@ def b2_overhead() -> Iterator[Figure]:
                      reference=f"bare NumPy {plain / (4 * rounds) * 1e6:.2f} us", budget=8.0)  # fmt: skip
 
 
+def second_calls() -> Iterator[Figure]:
+    """Time of a second call of a kernel beyond the bare NumPy calls on the same tiles, in all and an instruction."""
+    import kernels
+
+    x = np.ones((128, 8), np.float32)
+    a, b, c = x.copy(), x.copy(), x.copy()
+
+    def bare(rounds: int) -> None:
+        np.copyto(a, x)
+        np.copyto(b, x)
+        for _ in range(rounds):
+            np.add(a, b, out=c)
+            np.multiply(c, np.float32(0.25), out=b)
+            np.add(b, np.float32(0.5), out=b)
+            np.multiply(b, np.float32(-1), out=c)
+            np.exp(c, out=c)
+            np.copyto(b, c)
+
+    beyond: dict[int, float] = {}
+    for rounds in (1, 1000):
+        kernels.chain(x, rounds)
+        plain = best(lambda: bare(rounds), 30)  # noqa: B023 - called at once
+        beyond[rounds] = best(lambda: kernels.chain(x, rounds), 30) - plain  # noqa: B023
+    each = (beyond[1000] - beyond[1]) / 3996
+    yield Figure(row="again", name="second call", value=(beyond[1] - 7 * each) * 1e6, unit="us",
+                 reference="bare NumPy calls taken off", budget=30.0)  # fmt: skip
+    yield Figure(row="again", name="second call, an instruction", value=each * 1e6, unit="us",
+                 reference="bare NumPy calls taken off", budget=0.5)  # fmt: skip
+
+
 def b3_tracing() -> Iterator[Figure]:
     """Microseconds to specialise one instruction, without values."""
     import kernels
@@ -398,7 +428,8 @@ def races_of_cores() -> Iterator[Figure]:
 
 
 ROWS: dict[str, Callable[[], Iterator[Figure]]] = {
-    "B1": b1_matmul, "B2": b2_overhead, "B3": b3_tracing, "B4": b4_timing, "B5": b5_sums, "B6": b6_views,
+    "B1": b1_matmul, "B2": b2_overhead, "again": second_calls, "B3": b3_tracing, "B4": b4_timing,
+    "B5": b5_sums, "B6": b6_views,
     "B7": b7_editor, "B7a": b7_answers, "B7c": b7_checking, "B8": b8_import, "race": races_of_cores,
     "small": small_tiles,
 }  # fmt: skip

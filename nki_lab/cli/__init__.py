@@ -1,5 +1,5 @@
 """The command line: `nki-lab run`, `check`, `signatures`, `migrate`, `compile`, `profile`, `view`, `compare`,
-`explain`, `stubs`, `lsp`, `demo` and `doctor`.
+`cache`, `explain`, `stubs`, `lsp`, `demo` and `doctor`.
 
 Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong, 130 interrupted.
 """
@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from nki_lab.cli import cache, colour, kernels, stubs
 from nki_lab.cli import check as checks
-from nki_lab.cli import colour, kernels, stubs
 from nki_lab.cli import compare as comparisons
 from nki_lab.cli import migrate as migrations
 from nki_lab.cli import signatures as recorded
@@ -189,6 +189,7 @@ def parser() -> argparse.ArgumentParser:
         "print the page of a code, or what an instruction takes",
         {"name": {"metavar": "CODE|NAME", "help": "NKI213, moving-limit, nc_matmul"}},
     )
+    command("cache", cache.show_cache, "show the cache of profiles on disk, or clear it", cache.OPTIONS)
     command(
         "stubs",
         stubs.write_stubs,

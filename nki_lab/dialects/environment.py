@@ -6,11 +6,13 @@ The environment is read here and nowhere else. Order: argument, notebook cell, e
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 from nki_lab.call_records.choices import choices
@@ -27,6 +29,7 @@ TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 PRECISE_VARIABLE: Final = "NKI_PRECISE_FP"
 TRACEBACK_VARIABLE: Final = "NKI_LAB_TRACEBACK"
 OTHER_SIDE_VARIABLE: Final = "NKI_LAB_CROSSCHECK"
+CACHE_VARIABLE: Final = "NKI_LAB_CACHE"
 NOTEBOOK_VARIABLE: Final = "NKI_LAB_NOTEBOOK_BYTES"
 NOTEBOOK_BYTES: Final = 5 * 2**20
 """Bytes that one run may add to a saved notebook unless the environment says otherwise."""
@@ -127,14 +130,20 @@ def default_options(dialect: str) -> Options:
     Kernels of Beta 1 have a default of their own.
     """
     strict, precise = _cells[-1].strict, _cells[-1].precise
-    if precise is not None:
-        return Options(precise=precise, strict=strict)
-    value = os.environ.get(PRECISE_VARIABLE, "").strip().casefold()
-    if value in ("0", "false", "off", "no"):
-        return Options(precise=False, strict=strict)
-    if value in ("1", "true", "on", "yes"):
-        return Options(precise=True, strict=strict)
-    return Options(precise=DEFAULT_PRECISE, strict=strict) if dialect == "beta1" else Options(strict=strict)
+    if precise is None:
+        value = os.environ.get(PRECISE_VARIABLE, "").strip().casefold()
+        if value in ("0", "false", "off", "no"):
+            precise = False
+        elif value in ("1", "true", "on", "yes"):
+            precise = True
+        elif dialect == "beta1":
+            precise = DEFAULT_PRECISE
+    return _options(strict, precise)
+
+
+@lru_cache
+def _options(strict: bool, precise: bool | None) -> Options:
+    return Options(strict=strict) if precise is None else Options(precise=precise, strict=strict)
 
 
 def records_calls(function: object) -> bool:
@@ -153,6 +162,23 @@ def is_other_side() -> bool:
 def shows_own_frames() -> bool:
     """Return whether tracebacks show the frames of this package: NKI_LAB_TRACEBACK=full."""
     return os.environ.get(TRACEBACK_VARIABLE, "").strip().casefold() == "full"
+
+
+def cache_folder() -> Path | None:
+    """Return the folder of the cache on disk: NKI_LAB_CACHE, `0` or `off` for none, else the system's place for such.
+
+    That is `nki-lab` in XDG_CACHE_HOME or ~/.cache, in Library/Caches on macOS, in LOCALAPPDATA on Windows.
+    """
+    text = os.environ.get(CACHE_VARIABLE, "").strip()
+    if text.casefold() in ("0", "off", "false", "no"):
+        return None
+    if text:
+        return Path(text)
+    home = os.path.expanduser("~")  # noqa: PTH111 - without a home the text stays as it is
+    named = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME", "")
+    usual = os.path.join(home, "Library", "Caches") if sys.platform == "darwin" else os.path.join(home, ".cache")  # noqa: PTH118
+    base = named if os.path.isabs(named) else usual  # noqa: PTH117
+    return Path(base) / "nki-lab" if os.path.isabs(base) else None  # noqa: PTH117
 
 
 def notebook_bytes() -> int:

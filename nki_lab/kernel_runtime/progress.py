@@ -35,7 +35,7 @@ Report = Callable[[Progress], object]
 
 
 class ReportError(BaseException):
-    """What a report raised, on its way out of the run: no Exception, since it is no fault of a kernel or of ours."""
+    """The error of a report on its way out of the run: no Exception, since neither a kernel nor we are at fault."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -43,7 +43,7 @@ class ReportError(BaseException):
 
 
 class Monitor:
-    """What the stages of a run say of themselves, and who is told.
+    """The state of a run as its stages tell it, and those who hear of it.
 
     Stages call `begin`, then `advance` as often as they can afford, in the thread of the run. `report` is called at
     each beginning, and at most once in `PAUSE` seconds; what it raises ends the run. `close` is called when a run has
@@ -82,6 +82,11 @@ class Monitor:
         self.done = 0
         self.total: int | None = None
         self.subject: object = None
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether anybody may look at what is said here."""
+        return self is not _NOBODY
 
     def open(self, kernel: str, target: str) -> None:
         """Begin with a run of a kernel."""

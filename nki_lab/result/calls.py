@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nki_lab import session
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error
 from nki_lab.dialects import launches
-from nki_lab.dialects.environment import default_options, resolve_target
+from nki_lab.dialects.environment import cache_folder, default_options, resolve_target
 from nki_lab.dialects.kernel import Kernel, as_kernel
 from nki_lab.dialects.tracebacks import with_user_frames
 from nki_lab.extras import extra
@@ -23,7 +24,9 @@ from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import Options, option_names, with_changes
 from nki_lab.kernel_runtime.progress import Monitor, Report, current_monitor, followed_by
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.result.cached_profile import SECONDS, CachedProfile
 from nki_lab.result.outcome import Run
+from nki_lab.result.profile_cache import ProfileCache, can_save
 from nki_lab.result.recorded import SavedRun
 
 
@@ -167,8 +170,7 @@ def profile(
     launch = plain.prepared(target, chosen)
     plain.check_grid(launch.arch)
     with _followed(progress):
-        execution = session.profile(launch, specs, mine, trip_counts)
-    done = Run(execution, plain.__name__, (*specs, *mine.values()))
+        done = _cached_profile(launch, specs, mine, trip_counts, plain.__name__)
     launches.report(done)
     return done
 
@@ -189,6 +191,30 @@ def _followed(progress: Report | None) -> Iterator[None]:
         )
     with followed_by(Monitor(progress, outer=current_monitor())):
         yield
+
+
+def _cached_profile(
+    launch: session.Launch,
+    specs: tuple[object, ...],
+    keywords: Mapping[str, object],
+    trip_counts: session.TripCounts | None,
+    name: str,
+) -> Run:
+    """Return a profile: that of an earlier process where the cache on disk has it, else a new one, which it keeps."""
+    folder = cache_folder()
+    asks = folder is not None and can_save() and not launch.options.strict and not launch.records
+    cache = ProfileCache(folder) if folder is not None and asks else None
+    digest = None if cache is None else session.digest_of(launch, specs, keywords, trip_counts)
+    arguments = (*specs, *keywords.values())
+    known = None if cache is None or digest is None else cache.find(digest)
+    if known is not None:
+        remake = partial(session.profile_on, launch, specs, keywords, trip_counts)
+        return CachedProfile(known, name, arguments, launch.arch, remake)
+    done = Run(session.profile(launch, specs, keywords, trip_counts), name, arguments)
+    taken = done.timings.specialize + done.timings.check + (done.timings.timing or 0.0)
+    if cache is not None and digest is not None and done.has_recording and taken > SECONDS:
+        cache.keep(digest, done.recording)
+    return done
 
 
 def _kernel(

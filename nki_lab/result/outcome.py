@@ -343,7 +343,7 @@ class Run(Recorded):
         moved = self.summary.get("dma_bytes")
         if moved:
             yield "dma bytes", f"{moved:,}"
-        if self._timeline is not None:
+        if self.has_recording:
             work = formatting.share(formatting.ratio(self.summary.critical_path_ns, self.summary.makespan_ns))
             low, high = (f"{bound / 1e3:,.2f}" for bound in self.summary.makespan_interval_ns)
             yield "makespan", f"{self.summary.makespan_ns / 1e3:,.2f} us, {work} of it work on the critical path"

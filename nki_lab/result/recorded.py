@@ -29,6 +29,11 @@ _APART: Final = (
 )  # fmt: skip
 
 
+def recorded_summary(recording: Recording) -> Summary:
+    """Return the counts, times and shares that were recorded with a run, by name; times in nanoseconds."""
+    return Summary({name: value for name, value in recording.summary.items() if name not in _APART})
+
+
 class Recorded:
     """A run with its recording: `name` of the kernel, `target`, `diagnostics`."""
 
@@ -39,7 +44,7 @@ class Recorded:
     @property
     def summary(self) -> Summary:
         """Counts, times and shares of the run, by name; times in nanoseconds."""
-        return Summary({name: value for name, value in self.recording.summary.items() if name not in _APART})
+        return recorded_summary(self.recording)
 
     @property
     def recording(self) -> Recording:

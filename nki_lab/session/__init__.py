@@ -1,10 +1,11 @@
 """Sessions: a kernel's call from arrays to results, and the programs cached between calls."""
 
 from nki_lab.kernel_runtime.path import TripCounts
-from nki_lab.session.execution import execute, profile, specialise
+from nki_lab.session.digests import digest_of
+from nki_lab.session.execution import execute, profile, profile_on, specialise
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import Execution, OnError, Timings, not_executed
-from nki_lab.session.programs import forget
+from nki_lab.session.plans import forget
 from nki_lab.session.results import Results, results_of
 from nki_lab.session.values import NotRecorded, RunValues
 
@@ -17,10 +18,12 @@ __all__ = [
     "RunValues",
     "Timings",
     "TripCounts",
+    "digest_of",
     "execute",
     "forget",
     "not_executed",
     "profile",
+    "profile_on",
     "results_of",
     "specialise",
 ]

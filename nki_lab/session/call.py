@@ -25,17 +25,20 @@ from nki_lab.kernel_runtime.issue.source_location import is_ours, placed
 from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder
 from nki_lab.kernel_runtime.language.scheduling import edges_of
 from nki_lab.kernel_runtime.numerics.executor import Executor
+from nki_lab.kernel_runtime.numerics.repeating import RepeatableExecutor, can_repeat
 from nki_lab.kernel_runtime.path import Path, TripCounts, check_trip_counts, known_path
 from nki_lab.kernel_runtime.progress import current_monitor
 from nki_lab.kernel_runtime.tensor import NkiTensor, whole
 from nki_lab.kernel_runtime.tracer import innermost_site, trace
 from nki_lab.own_faults import own_fault
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
-from nki_lab.session import arrays, programs
+from nki_lab.session import arrays, plans, programs
 from nki_lab.session.arguments import Arguments, Input, Intake, Keywords, bound, used_as_tensor
 from nki_lab.session.call_signatures import CallSignatures
+from nki_lab.session.guards import Guards
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import INTERRUPTED, Execution, Timings
+from nki_lab.session.plans import Signature, given_back
 from nki_lab.session.sources import definition_of, syntax_findings
 from nki_lab.session.values import copied_arguments, values_of
 from nki_lab.source.callables import traceback_steps
@@ -102,8 +105,11 @@ class Call:
     _taken: Keywords = MappingProxyType({})
     _is_traced: bool = False
     """Whether all instructions of the kernel are issued."""
+    signature: Signature | None = None
+    """The call as a key for plans, where one is to be made of it."""
 
     def __init__(self, launch: Launch, *, timed: bool = False, trip_counts: TripCounts | None = None) -> None:
+        self._guards = Guards()
         self.launch = launch
         self.timed = timed
         self.trip_counts = trip_counts or {}
@@ -153,10 +159,23 @@ class Call:
             executor.run(final=executor.done == 0)
             self.outputs = arrays.map_leaves(self.structure, self._returned)
             self._give_back([(item, executor.read(item.tensor)) for item in written])
+            self._keep_plan(written)
         if self.timed and self.program.registers:
             self.path = executor.path
             self.time()
         self.monitor.complete()
+
+    def _keep_plan(self, written: list[Input]) -> None:
+        """Keep what the run has planned, for calls to come."""
+        executor = self.executor
+        if isinstance(executor, RepeatableExecutor) and self.signature is not None:
+            findings = tuple(dict.fromkeys(self.findings))
+            common = Execution(program=self.program, outputs=self.structure, diagnostics=findings)
+            template = replace(common, values=values_of(None, None, computed=True))
+            found = executor.diagnostics
+            if plans.keep(self.signature, self._guards, executor, self.inputs, written, self.kind, template):
+                self.findings += found
+                self.executor = None
 
     def specialise(self, args: Arguments, kwargs: Keywords, *, values: bool, reuse: bool | None = None) -> None:
         """Make the program; with `reuse`, as runs do, take that of an earlier call, and keep it for later ones."""
@@ -282,7 +301,7 @@ class Call:
 
     def _recall(self, taken: Keywords, *, again: bool) -> bool:
         """Take over the program of an earlier call that cannot differ from this one's, unless it is made `again`."""
-        self._key = programs.key_of(self.launch, taken)
+        self._key = programs.key_of(self.launch, taken, self._guards)
         known = None if again else programs.recall(self._key)
         if known is None:
             return False
@@ -333,17 +352,16 @@ class Call:
         """Return the executor of the run; with an `allocation` that of the whole program, at its addresses."""
         if self.executor is None or allocation is not None:
             values = {item.tensor._buffer.id: item.values for item in self.inputs if item.values is not None}
-            self.executor = Executor(self.program, values, self.tracker, allocation)
+            planned = self.signature is not None and self._key is not None and self._is_traced
+            if planned and can_repeat(self.program):
+                self.executor = RepeatableExecutor(self.program, values, self.tracker)
+            else:
+                self.executor = Executor(self.program, values, self.tracker, allocation)
         return self.executor
 
     def _returned(self, leaf: object) -> object:
         """Return a part of the kernel's result, a tensor as an array of the caller's library."""
-        if not isinstance(leaf, NkiTensor):
-            return leaf
-        values = self._executor_for().hand_out(leaf)
-        values = values.view(np.dtype(leaf._dtype.host)) if leaf._dtype.kind == "packed" else values
-        self.flat.append(arrays.give_back(values, self.kind))
-        return self.flat[-1]
+        return given_back(self._executor_for(), leaf, self.kind, self.flat)
 
     def _give_back(self, changes: list[tuple[Input, arrays.Array]]) -> None:
         """Change the arrays that the kernel writes: all of them, also where the user interrupts between two."""

@@ -12,16 +12,17 @@ from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.launching import too_many
 from nki_lab.kernel_runtime.path import TripCounts
+from nki_lab.session import plans
 from nki_lab.session.arguments import Arguments, Keywords
 from nki_lab.session.call import Call
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import Execution, OnError
+from nki_lab.session.plans import Signature
 
 _MOST_DRAWN_OF_CANCELLED: Final = 4_000
 """Instructions of a run that was stopped before its times were known up to which it is drawn: a tenth of a second."""
 
 
-@gc_relaxed()
 def execute(
     launch: Launch, args: Arguments, kwargs: Keywords, *, on_error: OnError = "raise", timed: bool = False
 ) -> Execution:
@@ -30,7 +31,22 @@ def execute(
     A fault is raised, or with `on_error="report"` given in `error`; the findings have what the device compiler would
     reject, which raises with `options.strict`. Arrays that the kernel writes are changed in place.
     """
+    on_target = partial(profile_on, launch, args, kwargs, None)
+    signature = None if timed or on_error != "raise" else plans.signature_of(launch, args, kwargs)
+    if signature is not None:
+        repeated = plans.run_again(signature, on_target)
+        if repeated is not None:
+            return repeated
+    execution = _executed(launch, args, kwargs, signature, on_error=on_error, timed=timed)
+    return replace(execution, on_target=None if execution.error is not None else on_target)
+
+
+@gc_relaxed()
+def _executed(
+    launch: Launch, args: Arguments, kwargs: Keywords, signature: Signature | None, *, on_error: OnError, timed: bool
+) -> Execution:
     call = Call(launch, timed=timed)
+    call.signature = signature
     try:
         call.run(args, kwargs)
     except NkiError as error:
@@ -45,7 +61,7 @@ def execute(
         return call.result(call.interrupted())
     finally:
         call.close()
-    return replace(call.result(), on_target=partial(_profile_on, launch, args, kwargs, None))
+    return call.result()
 
 
 def specialise(
@@ -68,10 +84,10 @@ def profile(
     There are no times either where the iterations of a device loop depend on data and `trip_counts` lacks them.
     """
     done = _specialised(launch, specs, kwargs or {}, trip_counts, timed=True).result()
-    return replace(done, on_target=partial(_profile_on, launch, specs, kwargs or {}, trip_counts))
+    return replace(done, on_target=partial(profile_on, launch, specs, kwargs or {}, trip_counts))
 
 
-def _profile_on(
+def profile_on(
     launch: Launch, args: Arguments, kwargs: Keywords, trip_counts: TripCounts | None, arch: Arch
 ) -> Execution:
     """Time a call, of which only shapes count, on another target; NKI016 for a grid that it does not have."""

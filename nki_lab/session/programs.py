@@ -29,6 +29,7 @@ from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.kernel_runtime.collectives.rank_group import local
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.session.guards import Guards
 from nki_lab.session.launch import Launch
 
 KEPT: Final = 64
@@ -57,6 +58,14 @@ class _NotConstantError(Exception):
     """The kernel reads something that may change from call to call."""
 
 
+class _Seen(dict[FunctionType, Hashable]):
+    """The functions that a key has by now, with what takes the names that they depend on."""
+
+    def __init__(self, guards: Guards | None) -> None:
+        super().__init__()
+        self.guards = guards
+
+
 @dataclass(frozen=True, slots=True)
 class CachedProgram:
     """A program with what its trace returned and noted."""
@@ -70,12 +79,15 @@ _kept: OrderedDict[Hashable, CachedProgram] = OrderedDict()
 _lock = threading.Lock()
 
 
-def key_of(launch: Launch, arguments: Mapping[str, object]) -> Hashable | None:
-    """Return the cache key of the program of this call; None where the program may not be cached."""
+def key_of(launch: Launch, arguments: Mapping[str, object], guards: Guards | None = None) -> Hashable | None:
+    """Return the cache key of the program of this call; None where the program may not be cached.
+
+    `guards` take the names that the key depends on.
+    """
     function = launch.function
-    if _is_debugged() or not isinstance(function, FunctionType):
+    if is_debugged() or not isinstance(function, FunctionType):
         return None
-    seen: dict[FunctionType, Hashable] = {}
+    seen = _Seen(guards)
     inputs: dict[int, int] = {}
     try:
         given = tuple((name, _argument(value, seen, inputs)) for name, value in arguments.items())
@@ -107,7 +119,7 @@ def keep(key: Hashable | None, program: Program, structure: object, notes: list[
             _kept.popitem(last=False)
 
 
-def _is_debugged() -> bool:
+def is_debugged() -> bool:
     """Whether a debugger follows the trace line by line: breakpoints in the kernel must be reached."""
     monitoring = getattr(sys, "monitoring", None)  # Python 3.12 and later
     return sys.gettrace() is not None or (
@@ -121,14 +133,14 @@ def forget() -> None:
         _kept.clear()
 
 
-def _argument(value: object, seen: dict[FunctionType, Hashable], inputs: dict[int, int]) -> Hashable:
+def _argument(value: object, seen: _Seen, inputs: dict[int, int]) -> Hashable:
     if isinstance(value, NkiTensor):
         position = inputs.setdefault(value._buffer.id, len(inputs))
         return ("input", position, value._buffer.name, value._shape, value._dtype.name, value._buffer.space)
     return (tuple, *(_argument(item, seen, inputs) for item in value)) if type(value) is tuple else _value(value, seen)
 
 
-def _value(value: Any, seen: dict[FunctionType, Hashable]) -> Hashable:
+def _value(value: Any, seen: _Seen) -> Hashable:
     """A constant as a key that equals that of no other constant: 1, 1.0 and True differ, 0.0 and -0.0 too."""
     kind = type(value)
     if kind is float:
@@ -150,6 +162,8 @@ def _value(value: Any, seen: dict[FunctionType, Hashable]) -> Hashable:
     elif _root(kind.__module__) in _OURS:  # a kernel, an operator that is only a token
         inner = getattr(value, "function", None)
         if isinstance(inner, FunctionType):
+            if seen.guards is not None:
+                seen.guards.watch_name(vars(value), "function")
             return (kind, _function(inner, seen))
         known = callable(value)
     else:
@@ -174,7 +188,7 @@ def _is_known(value: object) -> bool:
     return _root(getattr(value, "__module__", None)) in _ROOTS
 
 
-def _function(function: FunctionType, seen: dict[FunctionType, Hashable]) -> Hashable:
+def _function(function: FunctionType, seen: _Seen) -> Hashable:
     """A function by its code and by what the names in it mean now."""
     if _root(function.__module__) in _OURS or (_root(function.__module__) == "numpy" and function.__name__ != "load"):
         return function
@@ -200,6 +214,8 @@ def _function(function: FunctionType, seen: dict[FunctionType, Hashable]) -> Has
         closure = tuple(_value(cell.cell_contents, seen) for cell in function.__closure__ or ())
     except ValueError:  # a cell that is still empty
         raise _NotConstantError from None
+    if seen.guards is not None:
+        seen.guards.watch(function, names)
     defaults = tuple(_value(item, seen) for item in function.__defaults__ or ())
     named = tuple((name, _value(item, seen)) for name, item in (function.__kwdefaults__ or {}).items())
     return (code, code.co_filename, tuple(read), closure, defaults, named)

@@ -11,11 +11,12 @@ import numpy as np
 from nki_lab.kernel_runtime.numerics.program_plan import ProgramPlan
 from nki_lab.kernel_runtime.numerics.slab import Slab
 from nki_lab.kernel_runtime.numerics.variant_plan import PlannedStep
-from nki_lab.kernel_runtime.progress import current_monitor
+from nki_lab.kernel_runtime.progress import Monitor, current_monitor
 
 _QUICK: Final = 0.02
 _SLOW: Final = 0.08
 _MOST: Final = 1024
+_SILENT: Final = Monitor()
 
 
 class Advance:
@@ -32,6 +33,15 @@ class Advance:
         self._worked: np.ndarray | None = None
         self._size = 16
         self.end = 0  # the index after the last one executed
+
+    def renew(self) -> None:
+        """Begin anew, in another run of the same program."""
+        self.monitor = current_monitor()
+        self.end = 0
+
+    def rest(self) -> None:
+        """Forget who was told."""
+        self.monitor = _SILENT
 
     def follow(self, plan: ProgramPlan) -> None:
         """Count by the rows of a plan."""

@@ -51,7 +51,6 @@ from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, row_major
 from nki_lab.own_faults import own_fault
 
 _REMEMBERED: Final = 4096  # planned ops kept for when the same op comes again
-_CHUNK: Final = 16_384  # ops planned at a time: plans hold a few hundred bytes an op
 
 
 class Executor:
@@ -65,6 +64,8 @@ class Executor:
     With an `allocation` every on-chip tensor lies at its address and tensors that overlap share their bytes; then ops
     run one by one.
     """
+
+    _chunk = 16_384  # ops planned at a time: plans hold a few hundred bytes an op
 
     def __init__(
         self,
@@ -295,12 +296,12 @@ class Executor:
             if self.done >= total:
                 return
             if plan is None:
-                stop = min(total if region is None else region.first, self.done + _CHUNK)
+                stop = min(total if region is None else region.first, self.done + self._chunk)
                 rows: Sequence[int] = range(self.done, stop)
             else:
                 first = int(np.searchsorted(plan.rows, self.done))
-                rows = plan.rows[first : first + _CHUNK].tolist()
-                stop = total if first + _CHUNK >= len(plan.rows) else rows[-1] + 1
+                rows = plan.rows[first : first + self._chunk].tolist()
+                stop = total if first + self._chunk >= len(plan.rows) else rows[-1] + 1
             steps: list[PlannedStep] = []
             for index in rows:
                 if index in grouped:
@@ -313,8 +314,7 @@ class Executor:
                 if index in released:
                     self._release(released[index])
             if loops is None:
-                for piece in self._advance.pieces(steps):
-                    self.perform(piece)
+                self.perform_all(steps)
             else:
                 loops.perform(Interval(self.done, stop, steps))
             self.done = stop
@@ -380,6 +380,11 @@ class Executor:
             if block is not None:
                 self._pool.give(block)
                 del self._bounds[buffer]
+
+    def perform_all(self, steps: list[PlannedStep]) -> None:
+        """Make the calls of a stretch of the program, and tell how far they are."""
+        for piece in self._advance.pieces(steps):
+            self.perform(piece)
 
     def perform(self, steps: Sequence[PlannedStep]) -> None:
         """Make the calls; NKI901 where one fails that should not."""

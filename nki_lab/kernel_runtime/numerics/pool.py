@@ -74,11 +74,15 @@ _reserve: Final = _Reserve()
 
 
 class Pool:
-    """Blocks of one executor, given back when their tensors are dead and handed out again by size."""
+    """Blocks of one executor, given back when their tensors are dead and handed out again by size.
+
+    `nbytes` are the bytes of all its blocks.
+    """
 
     def __init__(self) -> None:
         self._free: dict[int, list[Block]] = {}
         self._large: list[Block] = []
+        self.nbytes = 0
 
     def take(self, nbytes: int) -> Block:
         """Return a block of at least `nbytes` bytes; contents arbitrary."""
@@ -96,6 +100,7 @@ class Pool:
             block = Block(raw[start : start + size])
         if size >= _LARGE:
             self._large.append(block)
+        self.nbytes += size
         return block
 
     def give(self, block: Block) -> None:
@@ -104,6 +109,7 @@ class Pool:
 
     def forget(self, block: Block) -> None:
         """Leave a block to whoever has an array in it."""
+        self.nbytes -= block.memory.nbytes
         if block in self._large:
             self._large.remove(block)
 
@@ -112,6 +118,7 @@ class Pool:
         _reserve.give(self._large)
         self._large = []
         self._free.clear()
+        self.nbytes = 0
 
 
 def _rounded(nbytes: int) -> int:

@@ -79,12 +79,15 @@ def _dense(buffer: Buffer, kind: int, flat: Array) -> Bound:
     return Bound(kind, flat.reshape(-1), 0, row, row)
 
 
-def fresh(pool: Pool, buffer: Buffer, kind: int) -> tuple[Bound, Block]:
-    """Return a dense binding of a buffer and the pool block behind it; equal buffers in one block share theirs."""
+def fresh(pool: Pool, buffer: Buffer, kind: int, *, untouched: bool = False) -> tuple[Bound, Block]:
+    """Return a dense binding of a buffer and the pool block behind it; equal buffers in one block share theirs.
+
+    In an `untouched` block no other tensor of the executor has been.
+    """
     unit = unit_of(kind, buffer.dtype)
     row = buffer.partition_bytes if kind == BYTES else buffer.row_elements
     nbytes = buffer.partitions * row * unit.itemsize
-    block = pool.take(nbytes)
+    block = pool.take_untouched(nbytes) if untouched else pool.take(nbytes)
     key = (kind, unit, nbytes, row)
     bound = block.bindings.get(key)
     if bound is None:
@@ -105,6 +108,18 @@ def of_array(buffer: Buffer, values: Array, kind: int, pool: Pool) -> Bound:
     elif kind == NATIVE and dense.dtype != buffer.dtype.storage:
         dense = dense.view(buffer.dtype.storage)
     return _dense(buffer, kind, dense)
+
+
+def refill(bound: Bound, buffer: Buffer, values: Array) -> None:
+    """Copy other values of a kernel argument into a binding that `of_array` made, or a copy of that."""
+    dense = np.ascontiguousarray(values)
+    if buffer.dtype is TF32:
+        wide = dense.view(np.float32)
+        round_to(wide, TF32, out=bound.flat.reshape(wide.shape))
+    elif bound.kind == SHADOW and buffer.dtype is not F32:
+        to_shadow(dense.reshape(-1), buffer.dtype, bound.flat)
+    else:
+        np.copyto(bound.flat, dense.reshape(-1).view(bound.flat.dtype))
 
 
 def poison(bound: Bound, dtype: DType) -> None:

@@ -107,6 +107,14 @@ class Registers:
         twin.restore(self)
         return twin
 
+    def clear(self) -> None:
+        """Return to the state at power-up, in place."""
+        self.scalar.fill(0)
+        self.vector.fill(0)
+        self.random.clear()
+        self.values.clear()
+        self.mail.clear()
+
     def restore(self, other: Registers) -> None:
         """Take over the state of another, in place."""
         self.scalar[...], self.vector[...] = other.scalar, other.vector
@@ -116,6 +124,14 @@ class Registers:
         self.values.update(other.values)
         self.mail.clear()
         self.mail.update(other.mail)  # nothing writes these arrays
+
+
+def call_position(function: Callable[..., object], *, is_out: bool) -> int:
+    """Return the position of the result or the source among the arguments of a step that takes them as they are."""
+    if function is round_to:
+        return 3 if is_out else 0
+    assert function is np.copyto
+    return 0 if is_out else 1
 
 
 class VariantPlan:

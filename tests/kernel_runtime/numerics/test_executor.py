@@ -16,7 +16,6 @@ from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.issue.context import recording
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
-from nki_lab.kernel_runtime.numerics import executor as executor_module
 from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.numerics.storage import Pool
 from tests.calls import Case, contents, execute, kernel_of, source, traced
@@ -60,7 +59,7 @@ def test_plans_of_a_few_ops_at_a_time_give_the_same_bits(seed: int, monkeypatch:
     case = draw_program(choice, choice.pick(arches()), exact=False)
     whole = execute(case, final=True).written
     for size in (1, 3):
-        monkeypatch.setattr(executor_module, "_CHUNK", size)
+        monkeypatch.setattr(Executor, "_chunk", size)
         assert same_bits(execute(case, final=True).written, whole)
 
 
@@ -213,7 +212,7 @@ def kernel(a):
 """
     a = np.arange(24, dtype=np.float32).reshape(4, 6)
     for size in (16_384, 1, 2):
-        monkeypatch.setattr(executor_module, "_CHUNK", size)
+        monkeypatch.setattr(Executor, "_chunk", size)
         (got,) = run(text, a)
         np.testing.assert_array_equal(got[:, 0:6], a)
         assert not got[:, 6].any()

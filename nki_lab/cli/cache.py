@@ -1,0 +1,49 @@
+"""The command `nki-lab cache`: the profiles that are kept on disk, and their removal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from nki_lab.cli.kernels import Settings
+
+OPTIONS: Final[Mapping[str, Settings]] = {
+    "--clear": {"action": "store_true", "help": "remove all profiles"},
+    "--format": {"choices": ("text", "json"), "default": "text", "help": "of what is printed"},
+}
+"""The options of the command."""
+
+
+def show_cache(arguments: argparse.Namespace) -> int:
+    """Print the folder of the cache and what is in it, or remove that."""
+    from nki_lab.dialects.environment import CACHE_VARIABLE, cache_folder
+    from nki_lab.result.profile_cache import ProfileCache
+
+    folder = cache_folder()
+    if folder is None:
+        print(
+            json.dumps({"folder": None}) if arguments.format == "json" else f"{CACHE_VARIABLE} switches the cache off"
+        )
+        return 0
+    cache = ProfileCache(folder)
+    removed = cache.clear() if arguments.clear else 0
+    found = cache.entries()
+    facts = {
+        "folder": str(folder),
+        "profiles": len(found),
+        "bytes": sum(item.nbytes for item in found),
+        "limit_bytes": cache.limit,
+        "removed": removed,
+    }
+    if arguments.format == "json":
+        print(json.dumps(facts, indent=1))
+        return 0
+    print(f"folder    {folder}")
+    print(f"profiles  {len(found):,}")
+    print(f"bytes     {facts['bytes']:,} of at most {cache.limit:,}")
+    if arguments.clear:
+        print(f"removed   {removed:,}")
+    return 0

@@ -1,0 +1,284 @@
+"""Plans: a second call of a kernel gives what a call in full gives, whatever has changed between the two."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from typing import Any
+
+import ml_dtypes
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+import pytest
+
+from nki_lab import session
+from nki_lab.diagnostic import NkiError
+from nki_lab.kernel_runtime.options import Options
+from nki_lab.session import plans
+
+Array = np.ndarray[Any, Any]
+SCALE = 2.0
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    session.forget()
+
+
+def execute(function: Any, *args: Any, **how: Any) -> session.Execution:
+    return session.execute(session.Launch(function, "trn2", **how), args, {})
+
+
+def planned(execution: session.Execution) -> bool:
+    """Whether a result is that of a plan: nothing was checked again."""
+    return execution.cached and execution.timings.check == 0.0
+
+
+def ones(*shape: int, value: float = 1.0, dtype: Any = np.float32) -> Array:
+    return np.full(shape, value, np.float32).astype(dtype)
+
+
+def factor(tile):
+    return nl.multiply(tile, SCALE)
+
+
+def scaled(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, factor(nl.load(a)))
+    return out
+
+
+def add(a, b):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.add(nl.load(a), nl.load(b)))
+    return out
+
+
+def increment(a, by=1.0):
+    tile = nl.load(a)
+    nl.store(a, nl.add(tile, by))
+    return a
+
+
+def test_the_second_call_has_a_plan() -> None:
+    first = execute(add, ones(128, 64), ones(128, 64))
+    second = execute(add, ones(128, 64, value=3), ones(128, 64))
+    assert not planned(first) and planned(second)
+    assert (second.outputs == 4).all() and (first.outputs == 2).all()
+    assert second.diagnostics == first.diagnostics and second.program is first.program
+
+
+def test_a_global_of_a_helper_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = ones(128, 64)
+    assert [execute(scaled, a).outputs[0, 0] for _ in range(2)] == [2, 2]
+    monkeypatch.setattr(sys.modules[__name__], "SCALE", 5.0)
+    changed = execute(scaled, a)
+    assert not planned(changed) and changed.outputs[0, 0] == 5
+    assert planned(execute(scaled, a))
+
+
+def test_a_helper_that_is_edited_in_place_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = ones(128, 64)
+    execute(scaled, a)
+
+    def other(tile):
+        return nl.add(tile, 10.0)
+
+    monkeypatch.setattr(factor, "__code__", other.__code__)
+    assert execute(scaled, a).outputs[0, 0] == 11
+
+
+def test_closures_and_defaults_count() -> None:
+    by = 1.0
+
+    def shifted(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.add(nl.load(a), by))
+        return out
+
+    a = ones(128, 64)
+    assert [execute(shifted, a).outputs[0, 0] for _ in range(2)] == [2, 2]
+    by = 7.0
+    assert execute(shifted, a).outputs[0, 0] == 8
+    assert execute(increment, a).outputs[0, 0] == 2
+    increment.__defaults__ = (4.0,)
+    try:
+        assert execute(increment, a).outputs[0, 0] == 6
+    finally:
+        increment.__defaults__ = (1.0,)
+
+
+def test_a_closure_that_captures_an_array_has_no_plan() -> None:
+    table = [1.0]
+
+    def shifted(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.add(nl.load(a), table[0]))
+        return out
+
+    a = ones(128, 64)
+    execute(shifted, a)
+    table[0] = 9.0
+    found = execute(shifted, a)
+    assert not planned(found) and found.outputs[0, 0] == 10
+
+
+def test_constants_count_with_their_types() -> None:
+    a = ones(128, 64)
+    values = [execute(increment, a.copy(), by) for by in (1.0, 1, True, 1.0, -0.0, 0.0, 1.0)]
+    assert [planned(item) for item in values] == [False, False, False, True, False, False, True]
+    assert [item.outputs[0, 0] for item in values] == [2, 2, 2, 2, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((128, 64, np.float32), (128, 32, np.float32)),
+        ((128, 64, np.float32), (64, 64, np.float32)),
+        ((128, 64, np.float32), (128, 64, ml_dtypes.bfloat16)),
+        ((128, 64, np.float32), (128, 64, np.float16)),
+    ],
+)
+def test_other_shapes_and_dtypes_have_other_plans(first: Any, second: Any) -> None:
+    for rows, columns, dtype in (first, second, first):
+        a = ones(rows, columns, dtype=dtype)
+        assert execute(add, a, a + a).outputs.dtype == dtype
+
+
+def test_options_grid_and_target_count() -> None:
+    a = ones(128, 64, value=1 + 2**-12, dtype=np.float32).astype(ml_dtypes.bfloat16)
+    for options in (Options(), Options(precise=False), Options()):
+        for target in ("trn2", "trn3"):
+            launch = session.Launch(add, target, options)
+            want = session.execute(launch, (a, a.copy()), {})
+            assert want.program.arch.name == session.execute(launch, (a, a.copy()), {}).program.arch.name
+            assert want.program.options == options
+
+
+def test_one_array_for_two_parameters_stays_one_tensor() -> None:
+    a, b = ones(128, 64), ones(128, 64, value=2)
+    execute(add, a, b)
+    assert (execute(add, a, a).outputs == 2).all()
+    assert (execute(add, a, b).outputs == 3).all()
+
+
+def test_arrays_of_any_layout_repeat() -> None:
+    wide = np.arange(128 * 256, dtype=np.float32).reshape(128, 256)
+    layouts = [wide[:, ::2], np.asfortranarray(wide[:, :128]), wide[::-1, :128], wide[:, :128].astype(">f4")]
+    execute(add, ones(128, 128), ones(128, 128))
+    for array in layouts:
+        assert (execute(add, array, ones(128, 128)).outputs == array + 1).all()
+
+
+def test_the_caller_may_change_what_it_gave_and_got() -> None:
+    a, b = ones(128, 64), ones(128, 64)
+    first = execute(add, a, b).outputs
+    a += 1
+    second = execute(add, a, b).outputs
+    second += 100
+    third = execute(add, a, b).outputs
+    assert [int(item[0, 0]) for item in (first, second, third)] == [2, 103, 3]
+
+
+def test_an_argument_that_the_kernel_changes_is_changed_each_time() -> None:
+    a = ones(128, 64)
+    for count in range(1, 4):
+        execute(increment, a)
+        assert (a == 1 + count).all()
+
+
+def test_a_read_only_argument_is_refused_as_in_a_first_call() -> None:
+    def overwritten(a):
+        nl.store(a, nl.add(nl.load(a), 1.0))
+
+    a = ones(128, 64)
+    execute(overwritten, a)
+    a.flags.writeable = False
+    with pytest.raises(NkiError) as caught:
+        execute(overwritten, a)
+    assert caught.value.diagnostics[0].code == "NKI001"
+
+
+def gathered(table, index):
+    rows = nl.ndarray((128, 1), nl.uint32, buffer=nl.sbuf)
+    nisa.dma_copy(rows, index)
+    tile = nl.ndarray((128, 64), table.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(tile, table.ap(pattern=[[64, 128], [1, 64]], offset=0, vector_offset=rows, indirect_dim=0))
+    out = nl.ndarray((128, 64), table.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def test_findings_that_depend_on_values_are_made_anew() -> None:
+    table = np.arange(256 * 64, dtype=np.float32).reshape(256, 64)
+    index = np.arange(128, dtype=np.uint32).reshape(128, 1)
+    execute(gathered, table, index)
+    with pytest.raises(NkiError) as planned_fault:
+        execute(gathered, table, index + 200)
+    session.forget()
+    with pytest.raises(NkiError) as fault:
+        execute(gathered, table, index + 200)
+    assert planned_fault.value.diagnostics == fault.value.diagnostics
+    assert (execute(gathered, table, index + 100).outputs == table[100:228]).all()
+
+
+def test_several_threads_may_call() -> None:
+    wrong: list[int] = []
+
+    def work(value: int) -> None:
+        for _ in range(20):
+            found = execute(add, ones(128, 64, value=value), ones(128, 64)).outputs
+            if not (found == value + 1).all():
+                wrong.append(value)
+
+    threads = [threading.Thread(target=work, args=(value,)) for value in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_arrays_are_let_go_and_plans_are_bounded() -> None:
+    a = ones(128, 64)
+    execute(add, a, ones(128, 64))
+    reference = weakref.ref(a)
+    del a
+    assert reference() is None
+    for columns in range(1, plans.KEPT + 20):
+        execute(add, ones(2, columns), ones(2, columns))
+    assert len(plans.plans._plans) == plans.KEPT
+
+
+def test_a_debugger_reaches_the_kernel_in_each_call() -> None:
+    a = ones(128, 64)
+    execute(scaled, a)
+    lines: list[str] = []
+
+    def follow(frame: Any, event: str, argument: Any) -> Any:
+        lines.append(frame.f_code.co_name)
+        return None
+
+    sys.settrace(follow)
+    try:
+        execute(scaled, a)
+    finally:
+        sys.settrace(None)
+    assert "factor" in lines
+
+
+def test_an_interrupted_plan_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = ones(128, 64)
+    execute(add, a, a.copy())
+    (plan,) = plans.plans._plans.values()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plan.executor, "perform", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        execute(add, a, a.copy())
+    assert not plans.plans._plans
+    assert (execute(add, a, a.copy()).outputs == 2).all()
