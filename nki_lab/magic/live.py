@@ -26,8 +26,12 @@ PATIENCE: Final = 0.3
 """Seconds of a run before its view appears: the results of shorter ones appear at once."""
 _EVERY: Final = 0.2
 """Seconds between two updates."""
-_ROW: Final = 15e-6
-"""Seconds of processor that the recording of one instruction takes to be made and sent, at most."""
+_ROW: Final = 6e-6
+"""Seconds of processor that an instruction takes to be sent, and its tables to be made early."""
+_TIMES: Final = 150
+"""The processor time of the run between two updates, over that of an update."""
+_LONGEST: Final = 2.0
+"""Seconds between two updates, at most."""
 _SHARE: Final = 0.015
 """The share of a run's seconds that its recording may take."""
 _ENOUGH: Final = 0.01
@@ -72,6 +76,7 @@ class LiveView:
         self._thread: threading.Thread | None = None
         self._pace = Pace()
         self._recorded: object = None
+        self._run = self._processor = 0.0  # when the run began, and the processor time when it was first looked at
         self._stopped = 0.0  # when the run began that the page asked to stop
 
     def __enter__(self) -> Self:
@@ -139,8 +144,14 @@ class LiveView:
     def _follow(self) -> None:
         # Without the packages there is no view, and a page that is gone cannot be told: the run goes on.
         with contextlib.suppress(Exception):
+            due, latest = 0.0, 0.0
             while not self._over.wait(_EVERY):
+                if time.process_time() < due and time.monotonic() < latest:
+                    continue
+                before = time.thread_time()
                 self._look()
+                due = time.process_time() + _TIMES * (time.thread_time() - before)
+                latest = time.monotonic() + _LONGEST
 
     def _look(self) -> None:
         monitor, now = self.monitor, time.perf_counter()
@@ -190,12 +201,15 @@ class LiveView:
         line = monitor.subject
         if line is self._recorded or not isinstance(line, Timeline) or monitor.phase != "numerics":
             return
+        if self._run != monitor.started:
+            self._run, self._processor = monitor.started, time.process_time()
+        took = now - monitor.started
         left = self._pace.of(monitor, now)[1] or 0.0
-        if _ROW * len(line.program) > _SHARE * (now - monitor.started + left):
+        if _ROW * len(line.program) > _SHARE * (time.process_time() - self._processor) * (took + left) / took:
             return
         self._recorded = line
         assert self._widget is not None  # made before
-        self._widget.show(line.record())
+        self._widget.show(line.record_early())
 
     def _cancel(self) -> None:
         """Stop the run: the page asked for it."""

@@ -252,10 +252,21 @@ class Timeline:
         failed = {} if fault < 0 else {"fault": fault, **({"fault_after": True} if fault_after else {})}
         stopped = {} if cancelled < 0 else {"cancelled": cancelled, "cancelled_ps": self.executed_until(cancelled)}
         summary = {**self.summary, **session, **failed, **stopped}
-        tables = recorded_tables(self.chip, self.schedule, self.timing, self.chip_allocation)
-        if self.recorded is not None:
-            tables = tables_of_program(self.recorded, self.program, self.chip, self.schedule, self.timing, tables)
+        tables = self.__dict__.pop("_early", None) or self._tables()
         return Recording(tables, summary, self.timing.makespan)
+
+    def record_early(self) -> Recording:
+        """Return the run as tables before it is over; the next `record` finds half of its work done."""
+        tables = self._tables()
+        made = Recording(tables, {**self.summary, "kernel": self.program.name}, self.timing.makespan)
+        self.__dict__["_early"] = tables
+        return made
+
+    def _tables(self) -> dict[str, Any]:
+        tables = recorded_tables(self.chip, self.schedule, self.timing, self.chip_allocation)
+        if self.recorded is None:
+            return tables
+        return tables_of_program(self.recorded, self.program, self.chip, self.schedule, self.timing, tables)
 
     def executed_until(self, done: int) -> int:
         """Return the picoseconds until which only the first `done` instructions begin."""

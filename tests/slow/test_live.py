@@ -80,7 +80,9 @@ def test_a_run_of_a_minute_stops_at_once(opened: tuple[Lab, Window], capsys: pyt
 def test_watching_a_run_costs_next_to_nothing(opened: tuple[Lab, Window], capsys: pytest.CaptureFixture[str]) -> None:
     server, tab = opened
     show = "(after[0] - before[0], after[1] - before[1])"
-    tab.open(server, server.notebook("watched.ipynb", START, KERNEL.replace("COUNT", "6000"), show))
+    tab.open(
+        server, server.notebook("watched.ipynb", START, KERNEL.replace("COUNT", "3000").replace("4096", "8192"), show)
+    )
     tab.run(0)
     cell = Cell(tab, 1)
     cell.begin()
