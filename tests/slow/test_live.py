@@ -86,7 +86,7 @@ def test_watching_a_run_costs_next_to_nothing(opened: tuple[Lab, Window], capsys
     tab.run(0)
     cell = Cell(tab, 1)
     cell.begin()
-    cell.until_drawn()
+    cell.bar.wait_for(timeout=SECONDS * 1000)
     cell.until_over(10 * SECONDS)
     everything, run = _value(tab, 2)  # type: ignore[misc]
     with capsys.disabled():
