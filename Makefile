@@ -121,8 +121,9 @@ docs: $(DOCS)/.ready ## the site in build/docs/html: executed, built with warnin
 	    --doctree-dir build/docs/doctrees build/docs/source build/docs/html
 	@PYTHONPATH=. $(DOCS)/bin/python -m scripts.pages.checking build/docs/html
 
-fuzz: $(READY) ## draw N=10000 legal and barely illegal calls: make fuzz N=100000
+fuzz: $(READY) ## draw N=10000 legal and barely illegal calls, and N/10 hostile texts: make fuzz N=100000
 	@$(PY) tests/fuzz/run.py --calls $(N)
+	@$(PY) tests/fuzz/hostile_calls.py --kernels $$(( $(N) / 10 )) --seed 1000000
 
 bench: $(READY) ## the benchmarks, each beside its reference of the same run
 	@$(PY) benchmarks/run.py

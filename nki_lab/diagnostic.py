@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, cast, get_args
 
 from nki_lab import codes
+from nki_lab.printable import on_one_line, printable
 from nki_lab.source_files import line_of
 
 Outcome = Literal["fault", "reject", "advice"]
@@ -204,26 +205,29 @@ def diagnose(
 
 
 def render(diagnostic: Diagnostic, *, source_line: Callable[[str, int], str] | None = None) -> str:
-    """Return the diagnostic as text: code and message, place, source line with carets, rule, help, further reading."""
+    """Return the diagnostic as text: code and message, place, source line with carets, rule, help, further reading.
+
+    What would steer a terminal is written out, wherever it comes from.
+    """
     out = [f"{diagnostic.code} {diagnostic.message}"]
     span = diagnostic.span
     width = len(str(span.line)) if span else 1
     pad = " " * width
     if span:
-        out.append(f"{pad}--> {span.file}:{span.line}:{span.column}")
+        out.append(f"{pad}--> {on_one_line(span.file)}:{span.line}:{span.column}")
         text = (source_line or line_of)(span.file, span.line).rstrip("\r\n")
         if text.strip():
-            line = text.expandtabs(4)
-            start = _cells(text[: span.column - 1].expandtabs(4))
+            line = on_one_line(text.expandtabs(4))
+            start = _cells(on_one_line(text[: span.column - 1].expandtabs(4)))
             end_column = span.end_column if span.end_line == span.line else len(text) + 1
-            stop = _cells(text[: end_column - 1].expandtabs(4))
+            stop = _cells(on_one_line(text[: end_column - 1].expandtabs(4)))
             caret = "^" * max(1, stop - start)
             note = f" {diagnostic.note}" if diagnostic.note else ""
             out += [f"{pad} |", f"{span.line} | {line}", f"{pad} | {' ' * start}{caret}{note}"]
         elif diagnostic.note:
             out.append(f"{pad} = note:  {diagnostic.note}")
     for item in diagnostic.related:
-        where = f" ({item.span.file}:{item.span.line}:{item.span.column})" if item.span else ""
+        where = f" ({on_one_line(item.span.file)}:{item.span.line}:{item.span.column})" if item.span else ""
         out.append(f"{pad} = note:  {item.message}{where}")
     if diagnostic.places:
         out.append(f"{pad} = note:  {_elsewhere(diagnostic.places)}")
@@ -232,7 +236,7 @@ def render(diagnostic: Diagnostic, *, source_line: Callable[[str, int], str] | N
     if diagnostic.help:
         out.append(f"{pad} = help:  {diagnostic.help}")
     out.append(f"{pad} = more:  nki-lab explain {diagnostic.code}")
-    return "\n".join(out)
+    return printable("\n".join(out))
 
 
 _MOST_LINES: Final = 12

@@ -15,6 +15,9 @@ ISSUES: Final = f"{REPOSITORY}/issues"
 """Where mistakes are reported: the entry `Issues` of the package's metadata."""
 
 
+OWN_FAULT: Final = "NKI901"
+
+
 def own_fault(message: str, *, limit: str, report: str = "the kernel", span: Span | None = None) -> Diagnostic:
     """Return the finding NKI901: a mistake of nki_lab's, to be reported together with `report`."""
     return diagnose(
@@ -24,6 +27,17 @@ def own_fault(message: str, *, limit: str, report: str = "the kernel", span: Spa
         limit=limit,
         help=f"please report {report} together with this message: {ISSUES}",
         related=(Related(versions()),),
+    )
+
+
+def ended_evaluation(file: str, reason: str, kernel: str = "") -> Diagnostic:
+    """Return the finding NKI901 of a file whose evaluation ended without a result, while `kernel` was evaluated."""
+    part = f"kernel {kernel}" if kernel else "this file"
+    return own_fault(
+        f"evaluating {part} failed, {reason}: only the syntax of this file is checked, and a run is not affected",
+        span=Span(file, 1, 1, 1, 2),
+        report="the file",
+        limit="nothing that a file contains makes the checker fail",
     )
 
 

@@ -3,7 +3,7 @@
 A device never ends and a pipe keeps its reader waiting; a folder that is checked may hold both under any name.
 """
 
-# ruff: noqa: PTH116, PTH123
+# ruff: noqa: PTH114, PTH116, PTH118, PTH123
 # Files are opened without waiting as descriptors, whose status decides.
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 
 MOST_BYTES: Final = 64 << 20
 """Size of the largest file that is read: notebooks hold the pictures that their cells drew."""
-LIMIT: Final = f"a regular file of at most {MOST_BYTES >> 20} MiB, or a link to one"
+LIMIT: Final = f"a regular file of at most {MOST_BYTES >> 20} MiB, or a link to one inside of the project"
 
 
 class UnsuitableFileError(OSError):
@@ -39,6 +39,19 @@ def read_source(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
     if len(content) > most:
         raise _too_large(most)
     return content
+
+
+def require_file(path: str | os.PathLike[str], most: int | None = None) -> None:
+    """Check that a path leads to a regular file, before a library opens it: OSError for one that is something else."""
+    require_regular(os.stat(path), most)
+
+
+def leads_outside(path: str | os.PathLike[str], folders: Iterable[str | os.PathLike[str]]) -> bool:
+    """Return whether a path is a link to what is in none of some folders: a project may hold links to anything."""
+    if not os.path.islink(path):
+        return False
+    real = os.path.realpath(path)
+    return not any(real.startswith(os.path.join(os.path.realpath(folder), "")) for folder in folders)
 
 
 def require_regular(status: os.stat_result, most: int | None = None) -> None:

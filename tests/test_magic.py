@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import math
 import os
 import threading
 from collections.abc import Iterator
@@ -25,7 +26,8 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.dialects import environment, launches
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.issue.context import local
-from nki_lab.magic import NkiMagics, cell, notebook_context
+from nki_lab.magic import NkiMagics, cell, checking, notebook_context
+from nki_lab.magic.companion import companion
 from nki_lab.magic.notebook_context import NotebookContext
 from nki_lab.magic.runs import LINES
 from nki_lab.query import one_kernel
@@ -400,6 +402,7 @@ def test_a_program_is_judged_once_by_the_run_or_by_the_check(
     call: str, notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[str] = []
+    monkeypatch.setattr(companion, "call", lambda function, *given: function(*given))  # what another process judges
     for module in (one_kernel, session_call):
         original = module.check_program
         monkeypatch.setattr(module, "check_program", lambda facts, original=original: (
@@ -410,6 +413,24 @@ def test_a_program_is_judged_once_by_the_run_or_by_the_check(
     assert isinstance(done.error, ValueError) == ("int" in call)
     assert done.text.count("NKI301") == 2
     assert judged.count("scratch") == 1 + ("compile" in call)
+
+
+def test_a_check_that_crashes_keeps_the_notebook_and_its_cell_running(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook.good("import numpy as np\nx = np.ones((8, 4), np.float32)")
+    cell_body = f"%%nki --no-view\n{ADD}\nadd(x, x);"
+    asked: list[object] = []
+    call = companion.call
+    monkeypatch.setattr(companion, "call", lambda function, *given: (asked.append(given), call(function, *given))[1])
+    monkeypatch.setattr(checking, "answer", math.floor)  # raises, which ends the process beside the notebook's
+    for _ in range(2):
+        done = notebook.good(cell_body)
+        assert "NKI901 evaluating this file failed, its process ended with status 1" in done.text
+        assert "add  trn3" in done.text  # it ran
+    assert len(asked) == 1  # the same text does not crash it again
+    monkeypatch.undo()
+    assert "NKI901" not in notebook.good(cell_body.replace("add(x, x);", "add(x, x); 1")).text
 
 
 def test_strict_refuses_what_the_device_compiler_would_reject(notebook: Notebook) -> None:

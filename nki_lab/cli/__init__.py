@@ -57,10 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _print_what_the_encoding_lacks() -> None:
-    """Have `?` printed for characters that the output cannot encode: on Windows, pipes and files have a code page."""
+    """Have characters that the output cannot encode written out: on Windows, pipes and files have a code page."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors="backslashreplace")
 
 
 _FORMAT: Final[Settings] = {"choices": ("text", "json"), "default": "text", "help": "of what is printed"}

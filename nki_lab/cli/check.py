@@ -16,6 +16,7 @@ from nki_lab.cli.report import FORMATS, as_json, text
 from nki_lab.cli.sarif import sarif
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.own_faults import version
+from nki_lab.printable import on_one_line, printable
 from nki_lab.source_files import line_of, lines_of
 
 if TYPE_CHECKING:
@@ -248,8 +249,8 @@ def _print(
     if left:
         print(f"left: {len(left)} {'fix' if len(left) == 1 else 'fixes'} that would bring an error along", file=others)
     for item, error in left:
-        place = f"{item.file}:{item.line}:{item.column}"
-        print(f"  {place}: {item.code}: {error.code} {error.message} (line {error.line})", file=others)
+        place = f"{on_one_line(item.file)}:{item.line}:{item.column}"
+        print(printable(f"  {place}: {item.code}: {error.code} {error.message} (line {error.line})"), file=others)
     if counting and kind != "json":
         print(f"\n{as_table(calls)}" if kind == "text" else as_table(calls), file=others)
 

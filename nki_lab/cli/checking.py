@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Final
 
 from nki_lab.cli.notebooks import notebook_of
+from nki_lab.contained import SuddenEnd, can_fork, in_copies, note
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose, error_of
 from nki_lab.file_system import rename_over
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.garbage import gc_relaxed
-from nki_lab.kernel_runtime.interpreter import ModuleFinder, Signature
-from nki_lab.own_faults import own_fault
+from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Signature
+from nki_lab.own_faults import ended_evaluation, own_fault
 from nki_lab.query import Document, EvaluationRequest, Examination
 from nki_lab.query.call_sites import CallSite, call_sites
 from nki_lab.query.checking import unreadable
@@ -50,7 +51,7 @@ def replace_file(path: Path, before: bytes, after: bytes) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         shutil.copymode(target, draft)
-        if target.read_bytes() != before:
+        if read_source(target) != before:
             raise OSError(0, "it was changed while it was checked")
         rename_over(draft, target)
     except OSError as error:
@@ -75,7 +76,8 @@ FILES_A_PROCESS: Final = 8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A file to check. With `fixes` findings with one exact remedy are fixed, and with `writes` the file too;
-    with `keeps_text` the report has the text, with `possible` findings that hold for some arguments.
+    with `keeps_text` the report has the text, with `possible` findings that hold for some arguments. Unless it
+    `evaluates`, only the syntax is checked.
     """
 
     file: str
@@ -87,6 +89,7 @@ class Job:
     writes: bool = False
     keeps_text: bool = False
     possible: bool = False
+    evaluates: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +181,16 @@ def _report(job: Job, seen: _Seen) -> FileReport:
 
 def _examined(job: Job, source: bytes | Sequence[str]) -> _Seen:
     document = Document(job.file)
-    document.update(source)
-    request = EvaluationRequest(arch=arch_of(job.target), given=job.given, library=job.library, possible=job.possible)
+    syntax = document.update(source)
+    if not job.evaluates:
+        return _Seen(Examination(findings=tuple(syntax)), (), ())
+    request = EvaluationRequest(
+        arch=arch_of(job.target),
+        budget=Budget(begun=note),
+        given=job.given,
+        library=job.library,
+        possible=job.possible,
+    )
     with gc_relaxed():
         found = document.examine(request)
     facts = document.facts
@@ -226,9 +237,12 @@ def default_processes(count: int) -> int:
 
 
 def check_files(jobs: Sequence[Job], processes: int) -> Iterator[FileReport]:
-    """Check files in so many processes; answers come in the order of the jobs."""
+    """Check files in so many processes, none of them this one; answers come in the order of the jobs.
+
+    A file that ends its process costs the findings of its own evaluation only.
+    """
     if processes <= 1 or len(jobs) <= 1:
-        yield from map(check_file, jobs)
+        yield from _one_by_one(jobs)
         return
     with _pool(min(processes, len(jobs))) as pool:
         reports: list[Future[FileReport]] = []
@@ -248,14 +262,41 @@ def check_files(jobs: Sequence[Job], processes: int) -> Iterator[FileReport]:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _one_by_one(jobs: Sequence[Job]) -> Iterator[FileReport]:
+    """Check files in one process beside this one."""
+    if can_fork():
+        for job, found in zip(jobs, in_copies(check_file, jobs), strict=True):
+            yield _without_evaluation(job, found) if isinstance(found, SuddenEnd) else found
+    elif sys.platform == "linux":  # the command has no threads: somebody calls this who has, and his process is the one
+        yield from map(check_file, jobs)
+    else:
+        yield from map(_alone, jobs)
+
+
 def _alone(job: Job) -> FileReport:
     """Check a file in a process that nothing else depends on."""
+    if can_fork():
+        return next(_one_by_one([job]))
     with _pool(1) as pool:
         try:
             return pool.submit(check_file, job).result()
         except BrokenProcessPool:
-            message = "the process that checked this file came to a sudden end"
-            return FileReport(file=job.file, findings=(_our_fault(job, message),))
+            return _without_evaluation(job, SuddenEnd(1))
+
+
+def _without_evaluation(job: Job, end: SuddenEnd) -> FileReport:
+    """Return the findings on the syntax of a file whose evaluation ended its process, and what is missing and why."""
+    missing = ended_evaluation(job.file, str(end), end.note)
+    if not can_fork():
+        return FileReport(file=job.file, findings=(missing,))
+    found = next(in_copies(_read_only, [job]))
+    findings = () if isinstance(found, SuddenEnd) else found.findings
+    return FileReport(file=job.file, findings=(*findings, missing))
+
+
+def _read_only(job: Job) -> FileReport:
+    """Check the syntax of a file."""
+    return check_file(replace(job, evaluates=False, fixes=False, writes=False))
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,6 +10,8 @@ from nki_lab.diagnostic import Diagnostic, coded_error, render
 from nki_lab.export.findings import counts
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.own_faults import version
+from nki_lab.printable import as_json as dumped
+from nki_lab.printable import on_one_line, printable
 
 _GITHUB_LEVELS: Final = {"error": "error", "warning": "warning", "information": "notice", "hint": "notice"}
 
@@ -32,7 +33,7 @@ def as_json(found: Sequence[Diagnostic], calls: Mapping[str, Any] | None = None)
     With `calls` it is a dict: `findings` has the list, `nki_calls` how much of NKI's calls was checked.
     """
     items = [item.as_dict() for item in found]
-    return json.dumps(items if calls is None else {"findings": items, "nki_calls": calls}, indent=1)
+    return dumped(items if calls is None else {"findings": items, "nki_calls": calls})
 
 
 def github(found: Sequence[Diagnostic]) -> str:
@@ -55,11 +56,11 @@ def _place(item: Diagnostic) -> str:
 
 
 def _data(value: str) -> str:
-    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(value).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(value: str) -> str:
-    return _data(value).replace(":", "%3A").replace(",", "%2C")
+    return _data(on_one_line(value)).replace(":", "%3A").replace(",", "%2C")
 
 
 FORMATS: Final[dict[str, Callable[[Sequence[Diagnostic]], str]]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections import Counter
@@ -15,6 +14,7 @@ from urllib.parse import quote
 from nki_lab import codes
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.own_faults import REPOSITORY
+from nki_lab.printable import as_json, printable
 from nki_lab.query import links
 from nki_lab.query.fixes.quick_fixes import quick_fixes
 from nki_lab.source_files import lines_of
@@ -53,7 +53,7 @@ def sarif(found: Sequence[Diagnostic], version: str, lines: Lines = lines_of) ->
         "results": results,
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
-    return json.dumps(log, indent=1)
+    return as_json(log)
 
 
 def _rule(code: str) -> JsonObject:
@@ -80,7 +80,7 @@ def _result(item: Diagnostic, index: int, lines: Lines) -> JsonObject:
     spans = [(part.span, part.message) for part in item.related if part.span is not None]
     spans += [(place, "the same here") for place in item.places]
     related = [
-        {**_location(span), "id": number, "message": {"text": message}}
+        {**_location(span), "id": number, "message": {"text": printable(message)}}
         for number, (span, message) in enumerate(spans, start=1)
     ]
     fixes = _fixes(item, lines)
@@ -101,12 +101,13 @@ def _fixes(item: Diagnostic, lines: Lines) -> list[JsonObject]:
         return []
     return [
         {
-            "description": {"text": fix.title},
+            "description": {"text": printable(fix.title)},
             "artifactChanges": [
                 {
                     "artifactLocation": _artifact(item.file),
                     "replacements": [
-                        {"deletedRegion": _region(span), "insertedContent": {"text": text}} for span, text in fix.edits
+                        {"deletedRegion": _region(span), "insertedContent": {"text": _encodable(text)}}
+                        for span, text in fix.edits
                     ],
                 }
             ],
@@ -114,6 +115,11 @@ def _fixes(item: Diagnostic, lines: Lines) -> list[JsonObject]:
         for fix in quick_fixes(item, [line.rstrip("\r\n") for line in lines(item.file)])
         if all(span.file == item.file for span, _ in fix.edits)
     ]
+
+
+def _encodable(text: str) -> str:
+    """Return a text as it is, but for halves of surrogate pairs, which no JSON reader has to take."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _fingerprints(found: Sequence[Diagnostic], lines: Lines) -> Iterator[str]:
@@ -149,8 +155,20 @@ def _region(span: Span) -> dict[str, int]:
 def _artifact(file: str) -> dict[str, str]:
     inside = from_here(file)
     if PurePath(inside).is_absolute():
-        return {"uri": Path(inside).as_uri()}
-    return {"uri": quote(PurePath(inside).as_posix(), errors="replace"), "uriBaseId": "ROOT"}
+        try:
+            return {"uri": Path(inside).as_uri()}
+        except UnicodeEncodeError:  # no name of a file: of a text
+            return {"uri": f"file://{_quoted(inside)}"}
+    return {"uri": _quoted(inside), "uriBaseId": "ROOT"}
+
+
+def _quoted(path: str) -> str:
+    """Return a path as part of an address: its bytes, as the system has them."""
+    text = PurePath(path).as_posix()
+    try:
+        return quote(text, errors="surrogateescape")
+    except UnicodeEncodeError:  # no name of a file: of a text
+        return quote(text, errors="backslashreplace")
 
 
 def from_here(file: str) -> str:
@@ -178,4 +196,4 @@ def cell_of(span: Span) -> str:
 def sentence(item: Diagnostic) -> str:
     """Return message, limit and help in one text, and the line in a notebook's cell."""
     cell = cell_of(item.span) if item.span else ""
-    return "; ".join(filter(None, (item.message, item.limit, item.help))) + (f" ({cell})" if cell else "")
+    return printable("; ".join(filter(None, (item.message, item.limit, item.help))) + (f" ({cell})" if cell else ""))

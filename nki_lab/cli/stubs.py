@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.diagnostic import coded_error
+from nki_lab.source_files import read_source
 
 if TYPE_CHECKING:
     from nki_lab.cli.kernels import Settings
@@ -67,8 +68,10 @@ def _foreign(folder: Path, mark: str) -> Iterator[Path]:
 
 
 def _is_marked(file: Path, mark: str) -> bool:
-    with file.open("rb") as stream:
-        return stream.read(len(mark) + 1) == f"{mark}\n".encode()
+    try:
+        return read_source(file).startswith(f"{mark}\n".encode())
+    except OSError:
+        return False
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

@@ -24,6 +24,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.result import Run, run
 from nki_lab.session import RunValues
 from nki_lab.session.arrays import Array
+from nki_lab.source_files import read_source
 from nki_lab.testing import plain_array
 
 _LAST: Final = 12  # lines of the error stream of a process that crashed
@@ -120,7 +121,7 @@ def _other(interpreter: str, folder: Path, done: Run, timeout: float) -> dict[st
             error = {"type": "crash", "message": f"its process ended {how}", "traceback": last}
     if error:
         return {"outputs": [], "steps": [], "exposed": False, "error": error, "loaded": True}
-    found: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(read_source(folder / "result.json"))
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -11,6 +10,7 @@ import numpy as np
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.dtype import DType, dtype_of
+from nki_lab.printable import escape
 from nki_lab.result import Run
 from nki_lab.session.arrays import Array
 from nki_lab.testing import compare
@@ -142,7 +142,7 @@ class Crosscheck:
         return "\n".join(self._lines())
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return f"<pre>{escape(str(self))}</pre>"
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.kernel} on {self.target}, nki_lab and {self.where}: {self.headline}"

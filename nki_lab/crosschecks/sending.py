@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import base64
 import inspect
-import linecache
 import pickle
 from collections.abc import Mapping
 from enum import Enum
@@ -20,6 +19,7 @@ from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.isa.dtype import DType, NamedDType, dtype_of
 from nki_lab.session.arrays import kind_of
 from nki_lab.source.callables import code_of, plain_function
+from nki_lab.source_files import lines_of
 from nki_lab.testing import plain_array
 
 
@@ -79,7 +79,7 @@ def source_of(function: Any) -> dict[str, str]:
             help="define it at the top level of a module",
         )
     file = code.co_filename
-    text = "".join(linecache.getlines(file))
+    text = "".join(lines_of(file))
     if not Path(file).is_file():
         text = preamble(ast.parse(text), getattr(plain, "__globals__", {})) + text
     return {"module": str(getattr(plain, "__module__", "")), "file": file, "source": text, "name": name}

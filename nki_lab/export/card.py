@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from html import escape
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
@@ -13,6 +12,7 @@ from nki_lab.export.findings import capacities, findings
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.digest import digest
 from nki_lab.kernel_runtime.recording.figures import DEFINITIONS
+from nki_lab.printable import escape
 
 _FINDINGS: Final = 5
 _QUIET: Final = 'style="color:#767676"'

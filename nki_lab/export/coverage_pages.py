@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +18,7 @@ from nki_lab.export.colours import COLOURS
 from nki_lab.export.files import replacing_folder, require_replaceable
 from nki_lab.export.findings import by_severity, counts
 from nki_lab.file_system import relative
+from nki_lab.printable import escape
 from nki_lab.query.call_sites import REASONS, STATES, CallSite, State, counted, reasons
 
 SIGNS: Final[Mapping[State, str]] = {"fully": "●", "partly": "◐", "by name": "○", "skipped": "×"}

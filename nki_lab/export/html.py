@@ -9,13 +9,13 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Sequence
-from html import escape
 from typing import Final
 
 from nki_lab.export import formatting
 from nki_lab.export.files import replacing
 from nki_lab.export.text import report
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.printable import escape
 from nki_lab.wire import CHUNK, RANGE, WHOLE, Messages, compact, script
 
 MESSAGE_ID: Final = "nki-lab-message"

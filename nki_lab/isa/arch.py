@@ -54,6 +54,7 @@ class Arch:
     psum_bank_fmax: int  # float32 elements
     psum_fmax: int  # the older name of psum_bank_fmax
     psum_bf16: bool  # whether matmuls accumulate into bfloat16 too
+    hbm_bytes: int  # a chip
     hbm_bytes_per_ns: float  # a chip
     cores_per_chip: int
     mbu_bytes_per_ns: float  # what the vendor's profiler divides HBM traffic by
@@ -319,6 +320,7 @@ _V2: Final = (
         _V2_GUIDE,
         sbuf_bytes=24 << 20,
         sbuf_partition_bytes=192 << 10,
+        hbm_bytes=32 << 30,
         hbm_bytes_per_ns=820.0,
         cores_per_chip=2,
         tensor_ghz=2.8,
@@ -416,7 +418,7 @@ _V3: Final = (
         _V3_GUIDE,
         tensor_tflops_fp8=158.0, tensor_tflops_mx=0.0,
         sbuf_bytes=28 << 20, sbuf_partition_bytes=224 << 10,
-        hbm_bytes_per_ns=2900.0, cores_per_chip=8,
+        hbm_bytes=96 << 30, hbm_bytes_per_ns=2900.0, cores_per_chip=8,
         tensor_ghz=2.4, vector_ghz=0.96, scalar_ghz=1.2, gpsimd_ghz=1.2,
         scalar_width=128, scalar_width_narrow=128,
         vector_fast_bytes=(2,), vector_fast_copy=4, vector_fast_copy_partial=2,
@@ -500,7 +502,7 @@ _V4: Final = (
         _V4_GUIDE,
         tensor_tflops_mx=315.0,
         sbuf_bytes=32 << 20,
-        hbm_bytes_per_ns=4700.0, cores_per_chip=8,
+        hbm_bytes=144 << 30, hbm_bytes_per_ns=4700.0, cores_per_chip=8,
         tensor_ghz=2.4, vector_ghz=1.2, scalar_ghz=1.2, gpsimd_ghz=1.2,
         scalar_width=128, scalar_width_narrow=256,
         vector_fast_bytes=(1, 2), scalar_fast_bytes=(1, 2), vector_fast_exponential=4,

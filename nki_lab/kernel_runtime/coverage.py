@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.issue.source_location import finding_at, origin, placed, title
 from nki_lab.kernel_runtime.path import loop_findings
 from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
+
+MOST_ELEMENTS: Final = 1 << 30
+"""Elements of the largest tensor that is followed, a byte each; a larger one counts as written."""
 
 Added = bool | NDArray[np.bool_]
 """Whether something is added to the elements of a view: to all, to none, or to those of a mask."""
@@ -69,6 +73,7 @@ class Tracker:
         whole = self._whole
         fresh = program.buffers[self._buffers_seen :]
         whole.update(buffer.id for buffer in fresh if buffer.kind in ("input", "const"))
+        self.assume_written(buffer.id for buffer in fresh if buffer.partitions * buffer.row_elements > MOST_ELEMENTS)
         self._buffers_seen = len(program.buffers)
         parts = self._parts
         parts += [_parts(variant) for variant in variants[len(parts) :]]

@@ -12,6 +12,7 @@ from nki_lab.lsp.examiner import Examiner
 from nki_lab.lsp.messages import Answer, Buffers, Job, Reset
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts, path_of
+from nki_lab.own_faults import ended_evaluation
 from nki_lab.query import Examination
 from nki_lab.query.still_true import StillTrue, still_true
 from nki_lab.source import SyntaxFacts
@@ -195,7 +196,7 @@ class Checker:
             self._note(unit, final=False)
             return
         syntax = unit.syntax or ()
-        unit.known = answer.examination if answer.examination is not None else Examination(findings=syntax)
+        unit.known = examination_of(answer, unit.module.file, syntax)
         unit.known_module = unit.module
         unit.reads = answer.reads
         unit.known_syntax = frozenset(syntax)
@@ -228,6 +229,13 @@ class Checker:
         """Return the module of a text as it is now, examined or not."""
         unit = self.units.get(self._texts.unit(uri))
         return unit.module if unit is not None and unit.module else self._texts.module(self._texts.unit(uri))
+
+
+def examination_of(answer: Answer, file: str, syntax: Iterable[Diagnostic]) -> Examination:
+    """Return the examination of a file: after a failure the findings on its syntax, and what is missing and why."""
+    if answer.examination is not None:
+        return answer.examination
+    return Examination(findings=(*syntax, ended_evaluation(file, answer.failure, answer.kernel)))
 
 
 def findings_of(unit: Unit, module: Module) -> list[Diagnostic]:

@@ -13,6 +13,7 @@ from lsprotocol import types as lsp
 
 from nki_lab import codes
 from nki_lab.diagnostic import Diagnostic, Related, Span
+from nki_lab.printable import printable
 from nki_lab.query.links import code_link
 
 SOURCE: Final = "nki-lab"
@@ -75,13 +76,13 @@ def diagnostic_of(
     for item in (*found.related, *(Related("here too", span) for span in found.places)):
         location = place(item.span) if item.span is not None and related else None
         if location is not None:
-            others.append(lsp.DiagnosticRelatedInformation(location, item.message))
+            others.append(lsp.DiagnosticRelatedInformation(location, printable(item.message)))
         else:
             parts.append(item.message + (f" (line {item.span.line})" if item.span is not None else ""))
     parts += [f"limit: {found.limit}" if found.limit else "", f"help: {found.help}" if found.help else ""]
     return where.uri, lsp.Diagnostic(
         range=where.range,
-        message="\n".join(part for part in parts if part),
+        message=printable("\n".join(part for part in parts if part)),
         severity=lsp.DiagnosticSeverity[found.severity.capitalize()],
         code=found.code,
         code_description=lsp.CodeDescription(code_link(found.code)) if linked else None,

@@ -6,13 +6,16 @@ import asyncio
 import logging
 import pickle
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import nki_lab.file_system
-from nki_lab.lsp.messages import Answer, Buffers, Close, Job, Question, Reply, Reset, packed
+from nki_lab.contained import SuddenEnd
+from nki_lab.lsp.messages import Answer, Begun, Buffers, Close, Job, Question, Reply, Reset, packed
 
 PATIENCE_SECONDS: Final = 30.0
 """A job without an answer so long after its steps should be done has hung: its process is ended."""
@@ -21,12 +24,20 @@ STEP_SECONDS: Final = 2e-5
 TRIES: Final = 2
 """Processes that may end over a job before it is given up."""
 
+MOST_ENDED: Final = 64
+"""Failed jobs that are remembered: their texts are not evaluated again."""
+
 _ROOT: Final = str(Path(nki_lab.file_system.__file__).resolve().parents[1])
 # -P, and our folder last: a user's `ast.py` beside the kernel is not imported.
 _WORKER: Final = "nki_lab.lsp.worker"
 _COMMAND: Final = f"import sys; sys.path.append({_ROOT!r}); from {_WORKER} import main; main()"
 
 log = logging.getLogger(__name__)
+
+
+def _text(job: Job) -> Job:
+    """Return what stands for the text of a job, on its target, in all its revisions."""
+    return replace(job, revision=0, evaluates=True)
 
 
 class Examiner:
@@ -43,6 +54,8 @@ class Examiner:
         self._process: asyncio.subprocess.Process | None = None
         self._open: dict[str, Job] = {}  # what has no final answer yet
         self._tries: dict[str, int] = {}
+        self._begun = Begun("", "")
+        self._ended: OrderedDict[Job, Answer] = OrderedDict()  # failures, by jobs of any revision
         self._waits: dict[str, asyncio.TimerHandle] = {}
         self._starting: asyncio.Task[None] | None = None
         self._closed = False
@@ -51,6 +64,8 @@ class Examiner:
 
     def examine(self, job: Job) -> None:
         """Ask for an examination; earlier jobs of the same key are given up."""
+        if _text(job) in self._ended:
+            job = replace(job, evaluates=False)
         self._open[job.key] = job
         self._tries[job.key] = 0
         self._watch(job)
@@ -103,6 +118,8 @@ class Examiner:
 
     def tell(self, message: Buffers | Reset) -> None:
         """Hand over what is not about one document; a process that starts later reads everything afresh."""
+        if isinstance(message, Reset):
+            self._ended.clear()
         if self._process is not None:
             self._send(message)
 
@@ -149,9 +166,12 @@ class Examiner:
             self._drop_questions()
         if not self._closed:
             log.warning("the process that evaluates kernels ended with %s", status)
-            self._try_again(f"the process that evaluates kernels ended with {status}")
+            self._try_again(str(SuddenEnd(status)))
 
-    def _take(self, answer: Answer | Reply) -> None:
+    def _take(self, answer: Answer | Reply | Begun) -> None:
+        if isinstance(answer, Begun):
+            self._begun = answer
+            return
         if isinstance(answer, Reply):
             asked = self._asked.get(answer.number)
             if asked is not None and not asked.done():
@@ -166,6 +186,9 @@ class Examiner:
         if answer.failure:
             log.error("examining %s failed: %s", job.file, answer.failure)
         self.answered(answer)
+        if not job.evaluates and answer.key in self._open:  # that was its syntax
+            ended = self._ended.get(_text(job), Answer(job.key, job.revision, failure="its process has ended before"))
+            self._take(replace(ended, revision=job.revision))
 
     def _try_again(self, reason: str) -> None:
         """Start a new process for what was open, but for what has ended too many already."""
@@ -177,7 +200,13 @@ class Examiner:
             self.start()
 
     def _give_up(self, job: Job, reason: str) -> None:
-        self._take(Answer(job.key, job.revision, failure=reason))
+        kernel = self._begun.kernel if self._begun.key == job.key else ""
+        answer = Answer(job.key, job.revision, failure=reason, kernel=kernel)
+        if job.evaluates:
+            self._ended[_text(job)] = answer
+            while len(self._ended) > MOST_ENDED:
+                self._ended.popitem(last=False)
+        self._take(answer)
 
     def _watch(self, job: Job) -> None:
         self._unwatch(job.key)
@@ -190,6 +219,6 @@ class Examiner:
 
     def _hung(self, job: Job) -> None:
         log.error("examining %s takes longer than it may: its process is ended", job.file)
-        self._give_up(job, "it took longer than it may")
+        self._give_up(job, "it took longer than it may, and was ended")
         if self._process is not None and self._process.returncode is None:
             self._process.kill()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the server starts the process before it has loaded these
 @dataclass(frozen=True, slots=True)
 class Job:
     """A version of a document to be examined; `sources` are the cells of a notebook, or the one text of a file,
-    or its bytes, where the disk has it.
+    or its bytes, where the disk has it. Unless it `evaluates`, its syntax is examined only.
 
     A file that is open in the editor counts in place of the disk's for others that import it, until `Close`.
     """
@@ -29,6 +29,7 @@ class Job:
     target: str
     steps: int
     python: str = ""
+    evaluates: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a job: first its syntax findings, then its examination, or why there is none.
+    """The answer to a job: first its syntax findings, then its examination, or why there is none: a `failure`, while
+    the named kernel was evaluated.
 
     `reads` are the paths that the examination looked at, beside the text itself.
     """
@@ -62,7 +64,16 @@ class Answer:
     syntax: tuple[Diagnostic, ...] = ()
     examination: Examination | None = None
     failure: str = ""
+    kernel: str = ""
     reads: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The kernel of a document that is evaluated from now on; "" where that is none."""
+
+    key: str
+    kernel: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,11 @@ from typing import Final
 
 from lsprotocol import types as lsp
 
-from nki_lab.lsp.checker import Unit
+from nki_lab.lsp.checker import Unit, examination_of
 from nki_lab.lsp.examiner import Examiner
 from nki_lab.lsp.messages import Answer, Buffers, Job, Reset
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Text, module_of
-from nki_lab.query import Examination
 from nki_lab.query.source_tree import Sources, uses_nki
 from nki_lab.source.module import decoded
 from nki_lab.source_files import read_source
@@ -131,7 +130,7 @@ class ProjectFindings:
         answer = await self._ask(path, source)
         module = _module(path, source)
         unit = Unit(module.uri, module=module, known_module=module)
-        unit.known = answer.examination if answer.examination is not None else Examination(findings=answer.syntax)
+        unit.known = examination_of(answer, str(path), answer.syntax)
         found = self._reports(unit, module).get(module.uri, [])
         open_files = self._buffers().texts if changes == self._changes else ()
         reads = {item: None if item in open_files else _stamp(Path(item)) for item in answer.reads}

@@ -21,7 +21,7 @@ from typing import BinaryIO, Final
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.interpreter import Budget, Buffer, ModuleFinder, Stopped, site_folders
-from nki_lab.lsp.messages import Answer, Buffers, Close, Job, Message, Question, Reply, Reset, receive, send
+from nki_lab.lsp.messages import Answer, Begun, Buffers, Close, Job, Message, Question, Reply, Reset, receive, send
 from nki_lab.lsp.settings import project_of
 from nki_lab.lsp.streams import own_streams
 from nki_lab.query import Configuration, Document, EvaluationRequest, Examination, Selection
@@ -124,7 +124,8 @@ class Worker:
             return
         send(self._output, Answer(job.key, job.revision, syntax=tuple(found)))
         self._read = [item for item in self._read if item.key != job.key]
-        self._read.append(job)
+        if job.evaluates:
+            self._read.append(job)
 
     def _examine(self, job: Job) -> None:
         def stop() -> bool:
@@ -149,7 +150,7 @@ class Worker:
         project = _project(job)
         return EvaluationRequest(
             arch=arch_of(job.target),
-            budget=Budget(stop=stop),
+            budget=Budget(stop=stop, begun=lambda kernel: send(self._output, Begun(job.key, kernel))),
             steps=job.steps,
             given=project.signatures(Path(job.file)),
             library=self._library(project, job.python),

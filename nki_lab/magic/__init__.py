@@ -31,9 +31,11 @@ from nki_lab.kernel_runtime.issue.source_location import is_ours
 from nki_lab.magic import cell as cells
 from nki_lab.magic import display, notebook_context
 from nki_lab.magic.checked import checked, unquoted
+from nki_lab.magic.companion import start
 from nki_lab.magic.compared import EarlierRuns, compared, on_targets
 from nki_lab.magic.live import LiveView
 from nki_lab.magic.runs import Runs, line
+from nki_lab.own_faults import OWN_FAULT
 from nki_lab.result import Run
 from nki_lab.result.inputs import maker
 from nki_lab.session.outcome import INTERRUPTED
@@ -179,7 +181,8 @@ class NkiMagics(Magics):
 
         ending = ("fault", "reject") if strict else ("fault",)
         faults = [item for item in found if item.outcome in ending and item.severity == "error"]
-        faults = [item for item in faults if not is_recorded(item)]  # the cell may be about to take other arguments
+        # The cell may be about to take other arguments, and a failure of the check is none of the cell.
+        faults = [item for item in faults if not is_recorded(item) and item.code != OWN_FAULT]
         if faults:
             title = f"Not run: {counts(faults, information='note')}"
             live.publish(display.findings(found, cell, title=title, seconds=seconds))
@@ -359,6 +362,7 @@ def load(shell: InteractiveShell) -> None:
     shell.register_magics(NkiMagics)
     _record(shell)
     notebook_context.install(shell, NkiMagics.nki.parser)
+    start()
     try:
         activate()
     except NkiError as error:  # a real NKI is installed; the cells' kernels are that one's until the user decides

@@ -21,9 +21,10 @@ from nki_lab.call_records.recorder import recorder
 from nki_lab.call_records.store import CallRecord
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
-from nki_lab.kernel_runtime.interpreter import NOTEBOOK, Budget, spec_of
+from nki_lab.kernel_runtime.interpreter import NOTEBOOK, spec_of
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.magic.notebook_context import NotebookContext
+from nki_lab.own_faults import OWN_FAULT
 from nki_lab.source.module import ModuleSource, keep, tree_of
 from nki_lab.source.scopes import bound_by
 
@@ -119,24 +120,26 @@ def check(
     Modules, arrays and constants of the notebook that the cell names are known by what they are now, functions and
     classes by their texts. Unless `judged`, programs are not judged as a whole: a run will.
     """
-    from nki_lab import query
+    from nki_lab.magic import checking  # loads the checker
 
     start = time.perf_counter()
     context = NotebookContext(namespace, meanings)
-    source = cell.source.under("; ".join(meanings(cell.source.tree, namespace, context)), line=1)
-    keep(source)  # the run's findings are those of this check
-    library = query.library(
-        folder=Path.cwd(), paths=[item for item in sys.path if item], given=context.modules, arrays=context.arrays
+    head = "; ".join(meanings(cell.source.tree, namespace, context))
+    keep(cell.source.under(head, line=1))  # what a run says of a place is what this check says
+    found = checking.findings(
+        checking.Question(
+            cell=checking.Text(cell.text, cell.name, head),
+            target=arch.target,
+            steps=_STEPS,
+            judged=judged,
+            folder=str(Path.cwd()),
+            paths=tuple(item for item in sys.path if item),
+            cells=context.modules,
+            arrays=context.arrays,
+            recorded={} if cell.runs_all() else _recorded(cell),
+        )
     )
-    found = query.check(
-        source=source,
-        target=arch,
-        budget=Budget(steps=_STEPS),
-        library=library,
-        judged=judged,
-        recorded={} if cell.runs_all() else _recorded(cell),
-    )
-    return [item for item in found if item.line != 1], time.perf_counter() - start
+    return [item for item in found if item.line != 1 or item.code == OWN_FAULT], time.perf_counter() - start
 
 
 def _recorded(cell: Cell) -> dict[str, tuple[CallRecord, ...]]:

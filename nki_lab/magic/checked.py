@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 from nki_lab.magic.display import Bundle, bundle
+from nki_lab.printable import escape
 from nki_lab.result import Run
 from nki_lab.testing import Comparison, compare
 

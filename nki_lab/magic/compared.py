@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from html import escape
 from typing import Any, Final
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.export import formatting, text
 from nki_lab.export.comparison.sentence import signed_share
 from nki_lab.magic.display import Bundle, bundle
+from nki_lab.printable import escape
 from nki_lab.result import Recorded, Run
 from nki_lab.result import open as open_run
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ from nki_lab.diagnostic import Diagnostic, Span, render
 from nki_lab.export.findings import by_severity, counts
 from nki_lab.magic.cell import Cell
 from nki_lab.magic.runs import Runs
+from nki_lab.printable import escape, on_one_line
 from nki_lab.source_files import line_of
 
 _NAMES: Final = {"error": "error", "warning": "warning", "information": "note", "hint": "hint"}
@@ -114,7 +114,7 @@ def _source(item: Diagnostic) -> str:
         return ""
     first = item.span.column - 1
     end = max(item.span.end_column - 1 if item.span.end_line == item.span.line else len(text), first + 1)
-    before, part, after = text[:first].lstrip(), text[first:end], text[end:]
+    before, part, after = (on_one_line(piece) for piece in (text[:first].lstrip(), text[first:end], text[end:]))
     marked = f'{escape(before)}<span class="mark {item.severity}">{escape(part)}</span>{escape(after)}'
     return f'<pre><span class="number">{item.span.line}</span>{marked}</pre>'
 

@@ -14,8 +14,9 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from nki_lab.isa.arch import TARGETS
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.magic.checking import Text
 from nki_lab.result.inputs import NAMES
-from nki_lab.source import ModuleSource, module_at
+from nki_lab.source import module_at
 
 
 def install(shell: InteractiveShell, parser: argparse.ArgumentParser) -> None:
@@ -64,7 +65,7 @@ class NotebookContext:
         self._namespace = namespace
         self._meanings = meanings
         self._names: dict[str, str] = {}
-        self.modules: dict[str, ModuleSource] = {}
+        self.modules: dict[str, Text] = {}
         self.arrays: dict[str, TensorSpec] = {}
 
     def statement(self, name: str, value: object) -> str:
@@ -90,7 +91,8 @@ class NotebookContext:
         if module is None:
             return ""  # line magics among its lines
         name = self._names[file] = f"_nki_lab_cell_{len(self._names)}"  # before its own context: cells meet in rings
-        self.modules[f"{name}.py"] = module.under("; ".join(self._meanings(module.tree, self._namespace, self)))
+        head = "; ".join(self._meanings(module.tree, self._namespace, self))
+        self.modules[f"{name}.py"] = Text(module.text, module.file, head)
         return name
 
 

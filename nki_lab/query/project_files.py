@@ -130,10 +130,12 @@ def _in_folders(folders: list[tuple[str, bool]], buffers: Mapping[str, Buffer]) 
         count += 1
         if count > MOST_FILES:
             return
+        if entry.is_symlink():
+            continue  # the file that it leads to is found itself, if it is the project's
         try:
             found = entry.stat()
         except OSError:
-            continue  # a link to nowhere
+            continue
         if stat.S_ISREG(found.st_mode) and found.st_size <= MOST_BYTES:
             buffer = buffers.get(entry.path)
             yield entry.path, (entry.path, *(buffer.stamp[:2] if buffer else (found.st_mtime_ns, found.st_size)))

@@ -13,7 +13,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.query.checking import unreadable
 from nki_lab.query.configuration import NONE, Configuration, configuration_of
-from nki_lab.source_files import require_regular
+from nki_lab.source_files import UnsuitableFileError, leads_outside, require_regular
 
 SUFFIXES: Final = (".py", ".ipynb")
 """Suffixes of the files that are checked in folders."""
@@ -48,10 +48,10 @@ class Sources:
         if _is(path.is_dir):
             self._folder(path)
         else:
-            self._file(path, named=True)
+            self._file(path, path.parent, named=True)
 
-    def _file(self, path: Path, *, named: bool) -> bool:
-        """Take in a file; gives whether it, or what is wrong with its settings, is reported."""
+    def _file(self, path: Path, top: Path, *, named: bool) -> bool:
+        """Take in a file below `top`; gives whether it, or what is wrong with its settings, is reported."""
         configuration = self._configuration(path.parent)
         if configuration is None:
             return True
@@ -59,6 +59,12 @@ class Sources:
             return False
         if not _is(path.is_file):  # a pipe in a folder would keep us waiting
             self.found.append(_missing(path))
+            return True
+        inside = (top, configuration.folder or top)
+        if not named and leads_outside(path, inside):
+            self.found.append(
+                unreadable(str(path), UnsuitableFileError("it is a link to a file outside of the project"))
+            )
             return True
         real = os.path.realpath(path)
         if real not in self._seen:
@@ -69,7 +75,7 @@ class Sources:
     def _folder(self, top: Path) -> None:
         seen = False
         for path in self.below(top):
-            seen = self._file(path, named=False) or seen
+            seen = self._file(path, top, named=False) or seen
         if not seen:
             self.found.append(_nothing(top))
 

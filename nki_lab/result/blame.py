@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from nki_lab.isa.dtype import F32, DType
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.numerics.deviation import largest, relative_errors
 from nki_lab.kernel_runtime.numerics.precision import Culprit, Errors, rows_of
+from nki_lab.printable import escape
 from nki_lab.result.tensors import Instruction, Tensors
 from nki_lab.testing import GROWTH
 
@@ -158,14 +158,13 @@ class Blame:
     def _repr_html_(self) -> str:
         left = 'style="text-align:left"'
         rows = "".join(
-            f"<tr><th {left}>{html.escape(label)}</th><td {left}>{html.escape(text)}</td></tr>"
-            for label, text in self._rows()
+            f"<tr><th {left}>{escape(label)}</th><td {left}>{escape(text)}</td></tr>" for label, text in self._rows()
         )
-        links = "".join(f"<li>{html.escape(text)}</li>" for text in self._links())
+        links = "".join(f"<li>{escape(text)}</li>" for text in self._links())
         path = f"<p>Path of the error</p><ol>{links}</ol>" if len(self.path) > 1 else ""
-        title = html.escape(f"{self.kernel} on {self.target}")
+        title = escape(f"{self.kernel} on {self.target}")
         table = f"<table><caption>{title}</caption>{rows}</table>"
-        return f"<p>{html.escape(self.headline)}</p>{table}{_chart(self)}{path}"
+        return f"<p>{escape(self.headline)}</p>{table}{_chart(self)}{path}"
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         if self.prevailing:
@@ -339,7 +338,7 @@ def _chart(blame: Blame) -> str:
         for place, value in enumerate(parts)
     )
     line = 60 - height(blame.tolerance)
-    label = html.escape(f"Largest relative error of each step; the line is the tolerance, {_number(blame.tolerance)}")
+    label = escape(f"Largest relative error of each step; the line is the tolerance, {_number(blame.tolerance)}")
     return (
         f'<svg role="img" aria-label="{label}" viewBox="0 0 480 60" width="480" height="60" fill="currentColor">'
         f'<title>{label}</title>{bars}<line x1="0" x2="480" y1="{line:.1f}" y2="{line:.1f}" stroke="currentColor" '

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -16,6 +15,7 @@ from nki_lab.export.findings import counts
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.protocols import ErrorGrowth, ValueSource
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.printable import escape
 from nki_lab.result.blame import Blame, default_tolerance, described, output_errors, prevailing_dtype
 from nki_lab.result.growth import error_growth
 from nki_lab.result.nonfinite import FirstNonfinite
@@ -324,11 +324,10 @@ class Run(Recorded):
     def _repr_html_(self) -> str:
         left = 'style="text-align:left"'
         rows = "".join(
-            f"<tr><th {left}>{html.escape(label)}</th><td {left}>{html.escape(value)}</td></tr>"
-            for label, value in self._rows()
+            f"<tr><th {left}>{escape(label)}</th><td {left}>{escape(value)}</td></tr>" for label, value in self._rows()
         )
-        title = html.escape(f"{self.name} on {self.target}")
-        found = "".join(f"<pre>{html.escape(f'{item.severity}: {render(item)}')}</pre>" for item in self.diagnostics)
+        title = escape(f"{self.name} on {self.target}")
+        found = "".join(f"<pre>{escape(f'{item.severity}: {render(item)}')}</pre>" for item in self.diagnostics)
         return f"<table><caption>{title}</caption>{rows}</table>{found}"
 
     def _rows(self) -> Iterator[tuple[str, str]]:

@@ -25,6 +25,7 @@ from nki_lab.kernel_runtime.issue.source_location import is_ours, placed
 from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder
 from nki_lab.kernel_runtime.language.scheduling import edges_of
 from nki_lab.kernel_runtime.numerics.executor import Executor
+from nki_lab.kernel_runtime.numerics.machine_memory import too_little_memory
 from nki_lab.kernel_runtime.numerics.repeating import RepeatableExecutor, can_repeat
 from nki_lab.kernel_runtime.path import Path, TripCounts, check_trip_counts, known_path
 from nki_lab.kernel_runtime.progress import current_monitor
@@ -444,6 +445,8 @@ class Call:
         return coded_error(INTERRUPTED, message, help="results of a cancelled run are not complete")
 
     def _our_fault(self, error: Exception) -> NkiError:
+        if isinstance(error, MemoryError):
+            return too_little_memory(f"the memory of this computer ended: {error}", self.program.buffers)
         item = own_fault(
             f"nki_lab failed with {type(error).__name__}: {error}",
             limit="a kernel runs, or a diagnostic says why it does not",

@@ -7,7 +7,6 @@ objects of NKI and NumPy by their names, and constants by their values. A part t
 from __future__ import annotations
 
 import hashlib
-import linecache
 import platform
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -22,6 +21,7 @@ from nki_lab import own_faults
 from nki_lab.session.arguments import Arguments, Intake, Keywords, bound
 from nki_lab.session.launch import Launch
 from nki_lab.session.programs import key_of
+from nki_lab.source_files import lines_of
 
 _FORMAT: Final = 1
 _CODE: Final = (
@@ -68,7 +68,7 @@ def digest_of(launch: Launch, specs: Arguments, kwargs: Keywords, trip_counts: M
     except (_NoFormError, RecursionError):
         return None
     for file in files:
-        state.update("".join(linecache.getlines(file)).encode("utf-8", "surrogatepass"))
+        state.update("".join(lines_of(file)).encode("utf-8", "surrogatepass"))
     return state.hexdigest()
 
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 from nki_lab.diagnostic import coded_error
 from nki_lab.extras import extra
 from nki_lab.file_system import rename_over, sync
+from nki_lab.source_files import require_file
 from nki_lab.sweeps.columns import COLUMNS, STATUSES, Row
 
 FORMAT: Final = b"nki_lab.sweep"
@@ -118,6 +119,7 @@ class Store:
         from pyarrow import parquet
 
         try:
+            require_file(path)
             table = parquet.read_table(path, partitioning=None)
         except (OSError, pyarrow.ArrowException) as error:
             self.problems.append(f"{path} cannot be read, and its points are computed again: {_first_line(error)}")

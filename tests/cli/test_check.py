@@ -16,6 +16,7 @@ import pytest
 
 from nki_lab import cli
 from nki_lab.cli import checking
+from nki_lab.query import EvaluationRequest, Examination
 
 BAD = "import nki\n\n@nki.jit\ndef k(a):\n    return (lambda x: x)(a)\n"
 GOOD = "x = 1\n"
@@ -58,22 +59,31 @@ def test_several_processes_say_what_one_says(
     assert found(capsys, tmp_path, "--jobs", "3") == alone
 
 
-class _Fatal(checking.Job):
-    """A job whose file ends the process that reads it."""
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_file_that_ends_its_process_keeps_its_syntax_findings_and_costs_no_other(
+    processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Fatal(checking.Document):
+        def examine(self, request: EvaluationRequest) -> Examination:
+            if self.file.endswith("b.py"):
+                assert request.budget.begun is not None
+                request.budget.begun("softmax")
+                os.kill(os.getpid(), 9)
+            return super().examine(request)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os._exit, (3,)
-
-
-def test_a_process_that_ends_takes_one_file_with_it(tmp_path: Path) -> None:
-    write(tmp_path, a=BAD, b=GOOD, c=BAD)
-    jobs = [
-        (_Fatal if name == "b" else checking.Job)(file=str(tmp_path / f"{name}.py"), target="trn2") for name in "abc"
-    ]
-    answers = list(checking.check_files(jobs, 2))
-    assert [{item.code for item in answer.findings} - {"NKI121"} for answer in answers] == [
-        {"NKI104"}, {"NKI901"}, {"NKI104"},
-    ]  # fmt: skip
+    monkeypatch.setattr(checking, "Document", Fatal)
+    monkeypatch.setattr(checking, "can_fork", lambda: True)
+    write(tmp_path, a=BAD, b=BAD, c=BAD)
+    jobs = [checking.Job(file=str(tmp_path / f"{name}.py"), target="trn2") for name in "abc"]
+    answers = list(checking.check_files(jobs, processes))
+    codes = [[item.code for item in answer.findings if item.code != "NKI121"] for answer in answers]
+    assert codes == [["NKI104"], ["NKI104", "NKI901"], ["NKI104"]]
+    missing = answers[1].findings[-1]
+    assert missing.file == jobs[1].file
+    assert missing.message == (
+        "evaluating kernel softmax failed, its process was ended by SIGKILL: "
+        "only the syntax of this file is checked, and a run is not affected"
+    )
 
 
 def test_nothing_is_left_behind_when_the_command_is_killed(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 KR = "kernel_runtime"
 # Lowest layer first. A layer is a row of groups: packages of one group are independent, a later group may use an earlier.
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
-    (("codes", "source_files", "file_system"), ("diagnostic",), ("extras", "own_faults")),
+    (("codes", "source_files", "file_system", "contained", "printable"), ("diagnostic",), ("extras", "own_faults")),
     (("isa",), ("source",)),
     (
         (f"{KR}.options", f"{KR}.protocols", f"{KR}.garbage", f"{KR}.progress", f"{KR}.vocabulary"),

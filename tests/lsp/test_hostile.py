@@ -145,6 +145,36 @@ def test_a_killed_evaluation_is_started_again() -> None:
     assert not Path(f"/proc/{worker}").exists()
 
 
+def test_an_evaluation_that_ends_its_process_again_is_given_up_and_said_to_be_missing() -> None:
+    client = connect()
+    client.initialize(steps=24_000_000)
+    text = f"{SLOW}\n@nki.jit\ndef odd(x):\n    y = lambda: 0\n"
+    client.open("file:///slow.py", text)
+    told = client.published("file:///slow.py")
+    for _ in range(20):
+        if "NKI901" in codes(told):
+            break
+        for worker in children(client.process.pid):
+            os.kill(worker, signal.SIGKILL)
+        time.sleep(1.5)
+        client.hover("file:///slow.py", 0, 0)
+        told = client.told("file:///slow.py")[-1]["diagnostics"]
+    assert "NKI104" in codes(told)  # of the syntax
+    (missing,) = [item for item in told if item["code"] == "NKI901"]
+    assert "its process was ended by SIGKILL" in missing["message"]
+    assert "only the syntax of this file is checked" in missing["message"]
+    client.open("file:///other.py", FAULTY)
+    client.until("file:///other.py", ["NKI201"])
+    workers = children(client.process.pid)
+    client.change("file:///slow.py", f"{text}#")
+    version = client.change("file:///slow.py", text)
+    again = client.published("file:///slow.py", version)
+    while codes(again) != codes(told):
+        again = client.published("file:///slow.py", version, seconds=20)  # this text is not evaluated again
+    assert children(client.process.pid) == workers
+    assert client.leave() == 0
+
+
 def test_nothing_beside_the_kernel_is_imported(tmp_path: Path) -> None:
     for name in ("numpy", "ast", "nki_lab", "pickle", "sitecustomize", "lsprotocol"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n", encoding="utf-8")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from html import escape
 from typing import Final
 
 from nki_lab.comparison.compared import Compared
 from nki_lab.export.comparison.sentence import headline, notes, side_name
 from nki_lab.export.comparison.tables import Table, legend, tables
 from nki_lab.export.files import replacing
+from nki_lab.printable import escape
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 _PAGE_STYLE: Final = """

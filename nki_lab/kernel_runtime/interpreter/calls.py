@@ -153,11 +153,19 @@ def adapted(function: Callable[..., Value], original: Value = None) -> Run:
     return run
 
 
+@cache
+def _signature(function: Value) -> inspect.Signature | None:
+    """Return the signature of a listed function; None where Python knows none."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
 def _misfit(original: Value, args: list[Value], kwargs: Names) -> Value:
     """Raise Python's own TypeError for arguments that `original` has no parameters for; UNKNOWN for others."""
-    try:
-        signature = inspect.signature(original)
-    except (TypeError, ValueError):
+    signature = _signature(original)
+    if signature is None:
         return UNKNOWN
     placeholders, names = [None] * len(args), dict.fromkeys(kwargs)
     try:

@@ -145,7 +145,9 @@ def evaluate(
     and options, are not evaluated again; evaluations with assumptions have known calls of their own. Does not raise for
     anything the module contains.
     """
-    interpreter = assemble(module, budget or Budget(), library=library)
+    budget = budget or Budget()
+    begun = budget.begun or (lambda _name: None)
+    interpreter = assemble(module, budget, library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
     front_end = beta1_dialect() if dialect == "beta1" else None
     plain = GridBuilder if arguments.grid else KernelBuilder
@@ -153,6 +155,7 @@ def evaluate(
     builder = metered_builder(program, interpreter.meter, interpreter.findings, kind)
     interpreter.builder = builder
     builder.thorough = assumptions is not None
+    begun(function_name)
     with module.shown(), interpreter.modules.opened, np.errstate(all="ignore"):
         try:
             run_module(interpreter)
@@ -178,6 +181,7 @@ def evaluate(
             place: Variable(item.name, str(item), kind="loop", trips=item.trips)
             for place, item in interpreter.ranges.items()
         }
+    begun("")
     return Evaluation(
         program=program,
         diagnostics=tuple(interpreter.findings),
@@ -267,9 +271,14 @@ def _run_kernel(
             frame = Frame(interpreter, function.closure, None, {}, function.closure.module)
             names = assumed_arguments(frame, function, builder, assumptions, kernel=function.entry)
     except (NkiError, OverBudget) as end:
-        if assumptions is None:
-            raise
-        interpreter.record(budget_reached(f"{function.name} has no arguments here: {end}"), function.node, frame)
+        if assumptions is not None:
+            item = budget_reached(f"{function.name} has no arguments here: {end}")
+            interpreter.record(item, function.node, interpreter.base)
+        elif isinstance(end, NkiError):
+            interpreter.record_all(end.diagnostics, function.node, interpreter.base)
+        else:
+            item = budget_reached(f"evaluated up to {end.reason}: the rest is not checked")
+            interpreter.record(item, end.node, interpreter.base)
         return
     except TypeError as error:
         code = "NKI003" if "missing" in str(error) else "NKI002"

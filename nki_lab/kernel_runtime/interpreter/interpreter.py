@@ -174,6 +174,11 @@ class Launch:
     schedule: tuple[Value, ...] = ()
 
 
+def _length(walked: range) -> int:
+    """Return `len(walked)`, which Python has for machine words only."""
+    return (walked[-1] - walked[0]) // walked.step + 1 if walked else 0
+
+
 class LoopRange:
     """The values of a loop's variable, over all times that the loop was entered."""
 
@@ -183,12 +188,12 @@ class LoopRange:
         self.name = name
         self.low, self.high = min(walked[0], walked[-1]), max(walked[0], walked[-1])
         self.step = abs(walked.step)
-        self.trips = len(walked)
+        self.trips = _length(walked)
 
     def widen(self, walked: range) -> None:
         """Take in another time."""
         self.low, self.high = min(self.low, walked[0], walked[-1]), max(self.high, walked[0], walked[-1])
-        self.trips = max(self.trips, len(walked))
+        self.trips = max(self.trips, _length(walked))
 
     def __str__(self) -> str:
         steps = f" in steps of {self.step}" if self.step != 1 else ""

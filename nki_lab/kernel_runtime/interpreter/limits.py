@@ -28,7 +28,8 @@ class Budget:
     `steps` counts statements, loop iterations and calls, instructions as several, and large values by their size; a
     step takes some microseconds, and no clock is read: equal texts have equal findings on every machine. `calls`
     is the depth of inlined calls; `items`, `characters` and `bits` bound one container, text and integer. `stop` is
-    asked now and then; where it says True the evaluation ends in `Stopped`.
+    asked now and then; where it says True the evaluation ends in `Stopped`. `begun` is told the name of each kernel
+    that is evaluated, and "" after it.
     """
 
     steps: int = 4_000_000
@@ -37,6 +38,7 @@ class Budget:
     characters: int = 1_000_000
     bits: int = 1024
     stop: Callable[[], bool] | None = field(default=None, compare=False)
+    begun: Callable[[str], None] | None = field(default=None, compare=False)
 
 
 class Stopped(BaseException):

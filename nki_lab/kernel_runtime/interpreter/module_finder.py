@@ -1,6 +1,6 @@
 """Finding the modules that a file imports on the disk. They are read and parsed, never executed or imported."""
 
-# ruff: noqa: PTH100, PTH112, PTH116, PTH117, PTH118, PTH119, PTH120, PTH208
+# ruff: noqa: PTH100, PTH114, PTH112, PTH116, PTH117, PTH118, PTH119, PTH120, PTH208
 # Paths are joined and compared by the thousand: as texts that takes a tenth of the time.
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.source.module import PARSER_FAILURES, ModuleSource, decoded, normalized, parsed
-from nki_lab.source_files import read_source
+from nki_lab.source_files import leads_outside, read_source
 
 NOTEBOOK: Final = "_nki_lab_notebook"
 """The module whose names are the arrays of a library."""
@@ -219,11 +219,22 @@ class ModuleFinder:
         """Return the module of a file, which findings call `shown`; None where it cannot be read as Python."""
         if path in self.given:
             return self.given[path]
+        if self._leads_outside(path):
+            return None
         buffer = self.buffers.get(path)
         return _parsed(path, self.stamp(path, reads), shown or path, None if buffer is None else buffer.data)
 
+    def _leads_outside(self, path: str) -> bool:
+        """Return whether a file is a link out of its project and its environment: it may be anybody's."""
+        if not os.path.islink(path) or any(path.startswith(os.path.join(folder, "")) for folder in self.site):
+            return False
+        own = self.project(path, 64) or os.path.dirname(path)
+        return leads_outside(path, (own, *self.paths, *self.site, *([self.folder] if self.folder else [])))
+
     def data(self, path: str) -> bytes | None:
         """Return the bytes of a file, as the editor has them where it is open there; None where it cannot be read."""
+        if self._leads_outside(path):
+            return None
         buffer = self.buffers.get(path)
         return _bytes(path, self.stamp(path)) if buffer is None else buffer.data
 
@@ -248,7 +259,7 @@ def _parsed(path: str, stamp: Stamp, shown: str, buffer: bytes | None = None) ->
 def _bytes(path: str, stamp: Stamp) -> bytes | None:
     try:
         return None if stamp is None else read_source(path, MOST_BYTES)
-    except OSError:
+    except (OSError, ValueError):
         return None
 
 

@@ -7,7 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, EnumMemb
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
+_ARRAYS: Final = (np.ndarray, np.generic)
 _TEXTS: Final = (str, bytes)
 _SEQUENCES: Final = (str, bytes, list, tuple)
 _TABLES: Final = (set, frozenset, dict)
@@ -28,8 +29,43 @@ LARGEST_ARRAY: Final = 1 << 16
 """Elements of an array that is computed: constants of kernels are small."""
 
 
+_WIDEST: Final = 16
+"""Bytes of the widest element that NumPy is asked for: a dtype can have gigabytes."""
+
+
+def bound_numpy(meter: Meter, *values: Value) -> None:
+    """Raise TooLarge for arguments with which NumPy takes more time or memory than the budget allows.
+
+    It makes arrays of nested lists, computes with large integers as Python does, without bounds, and reads texts as
+    dtypes. Whatever is computed with NumPy is held against this first.
+    """
+    stack = list(map(meter.walked, values))
+    while stack:
+        value = stack.pop()
+        if isinstance(value, list | tuple | set | frozenset | dict):
+            stack.extend((*value.keys(), *value.values()) if isinstance(value, dict) else value)
+        elif isinstance(value, int):
+            if value.bit_length() > 64:
+                raise TooLarge("an integer that NumPy has no number for")
+        elif isinstance(value, str | bytes | np.dtype) and _width(value) > _WIDEST:
+            raise TooLarge("an array of wide elements")
+
+
+def _width(dtype: str | bytes | np.dtype[Any]) -> int:
+    """Return the bytes of an element of a dtype; 0 for what is none."""
+    try:
+        return np.dtype(dtype).itemsize  # type: ignore[arg-type]
+    except (TypeError, ValueError, SyntaxError):
+        return 0
+
+
 def _bound(kind: type[ast.operator], a: Value, b: Value, meter: Meter) -> None:
     """Raise TooLarge where `a <operator> b` is beyond the budget."""
+    if isinstance(a, _ARRAYS) or isinstance(b, _ARRAYS):
+        bound_numpy(meter, a, b)
+        if not fits(a, b):
+            raise TooLarge("a large array")
+        return
     if isinstance(a, int) and isinstance(b, int):
         bits = a.bit_length()
         match kind:
@@ -114,7 +150,9 @@ def formatted(value: Value, conversion: int, specification: str, meter: Meter) -
 def fits(*values: Value) -> bool:
     """Return whether an operator makes a small array of small ones."""
     try:
-        shape = np.broadcast_shapes(*(getattr(value, "shape", ()) for value in values))
+        shape = np.broadcast_shapes(
+            *(np.shape(value) for value in values if isinstance(value, (*_ARRAYS, list, tuple)))
+        )
     except ValueError:
         return True  # the operator itself says so
     return math.prod(shape) <= LARGEST_ARRAY
@@ -143,7 +181,7 @@ def binary(frame: Frame, node: ast.AST, kind: type[ast.operator], a: Value, b: V
 
 def _is_large(kind: type[ast.operator], a: Value, b: Value) -> bool:
     """Return whether an operator would make a large array, or take long."""
-    return np.ndarray in (type(a), type(b)) and (kind is ast.MatMult or not fits(a, b))
+    return np.ndarray in (type(a), type(b)) and kind is ast.MatMult
 
 
 def _operate(frame: Frame, node: ast.AST, kind: type[ast.operator], a: Value, b: Value) -> Value:

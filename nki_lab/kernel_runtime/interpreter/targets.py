@@ -6,12 +6,14 @@ import ast
 import operator
 from collections.abc import Callable
 
+import numpy as np
+
 from nki_lab.kernel_runtime.interpreter import array_shapes
 from nki_lab.kernel_runtime.interpreter.attributes import store
 from nki_lab.kernel_runtime.interpreter.compiler import Store, compile_binding, compile_expression
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Launch
 from nki_lab.kernel_runtime.interpreter.namespaces import TENSOR_TYPE
-from nki_lab.kernel_runtime.interpreter.operators import call_method_of, is_enum, listed, plain_tuple
+from nki_lab.kernel_runtime.interpreter.operators import bound_numpy, call_method_of, is_enum, listed, plain_tuple
 from nki_lab.kernel_runtime.interpreter.values import (
     UNKNOWN,
     Annotation,
@@ -46,12 +48,15 @@ def load_item(frame: Frame, node: ast.AST, value: Value, key: Value) -> Value:
             return value.members[key] if key in value.members else frame.fault(KeyError(key), node)
         return UNKNOWN
     if kind is TensorSpec:
-        return array_shapes.item(value, key)
+        paid = frame.attempt(node, frame.meter.walked, key)
+        return UNKNOWN if paid is UNKNOWN else array_shapes.item(value, key)
     if kind is Special or isinstance(value, type) or frame.interpreter.is_doubtful(value):
         return UNKNOWN
     try:
         if kind is dict:
             frame.meter.walked(key)
+        elif isinstance(value, np.ndarray | np.generic):
+            bound_numpy(frame.meter, key)
         elif isinstance(key, slice) and not isinstance(value, NkiTensor) and hasattr(value, "__len__"):
             frame.meter.spend(len(value) >> 6)
         return value[key]
@@ -105,6 +110,8 @@ def store_item(frame: Frame, node: ast.AST, container: Value, key: Value, value:
             meter.sized(len(container) + len(value))
         elif isinstance(container, dict):
             meter.walked(key)
+        elif isinstance(container, np.ndarray | np.generic):
+            bound_numpy(meter, key, value)
         container[key] = value
     except Exception as error:  # noqa: BLE001 - what the user's values raise is reported at the target
         if isinstance(container, NkiTensor):

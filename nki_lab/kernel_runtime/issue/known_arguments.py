@@ -211,7 +211,8 @@ def new_tensor(shape: object, dtype: object, buffer: object, address: object) ->
     if isinstance(sizes, list | tuple):
         sizes = tuple(ANY_SIZE if size is OPEN else size for size in sizes)
     space = buffer if isinstance(buffer, MemoryRegion) else None
-    measured = shape is not OPEN and kind is not None and ANY_SIZE not in sizes[1:]
+    known = shape is not OPEN and kind is not None
+    measured = known and not (isinstance(sizes, tuple) and ANY_SIZE in sizes[1:])
     region = hbm if buffer is OPEN or (space is not None and not measured) else buffer
     place = None if region is hbm or address is OPEN or _has_open(address) else address
     _on_every_target(partial(check_allocation, sizes, kind or _NARROWEST, region, place))

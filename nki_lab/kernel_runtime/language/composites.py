@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.language.operations import Axis, Operand, kind_of
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, psum, sbuf, shared_hbm
 from nki_lab.kernel_runtime.tensor.refusal import require_valid
-from nki_lab.source_files import require_regular
+from nki_lab.source_files import read_source
 
 _WHOLE: Final = 2.0**23  # from here on every float32 is an integer
 _TURN: Final = 2 * math.pi
@@ -292,19 +292,22 @@ def fill_evenly(tile: NkiTensor) -> None:
     isa("tensor_scalar")(tile, whole, ALU["multiply"], 2.0**-24)
 
 
+MOST_BYTES: Final = 1 << 30
+"""Size of the largest file that holds a constant."""
+
+
 def shared_constant(constant: str | os.PathLike[str] | NDArray[np.generic]) -> NkiTensor:
     """A tensor in shared HBM with the values of a NumPy array, or of a file that numpy.save wrote."""
     builder = current("nl.shared_constant")
     if isinstance(constant, (str, os.PathLike)):
         try:
-            require_regular(Path(constant).stat())
-            constant = np.load(constant, allow_pickle=False)
+            constant = np.load(io.BytesIO(read_source(constant, MOST_BYTES)), allow_pickle=False)
         except (OSError, ValueError) as error:
             raise coded_error(
                 "NKI018",
                 f"nl.shared_constant: {constant} cannot be read: {error}",
                 operand="constant",
-                limit="a file that numpy.save wrote",
+                limit=f"a file of at most {MOST_BYTES >> 30} GiB that numpy.save wrote",
                 help="check the path",
             ) from error
     values = np.asarray(constant)

@@ -314,6 +314,9 @@ Bounds = tuple[Register | int, Register | int, int]
 """Lower bound, upper bound and step."""
 
 
+_WIDTH: Final = range(-(1 << 31), 1 << 31)
+
+
 def _bounds(what: str, builder: Builder, lower: Any, upper: Any, step: Any) -> Bounds:
     parts: list[Register | int] = []
     for name, bound in (("the lower bound", lower), ("the upper bound", upper)):
@@ -330,13 +333,20 @@ def _bounds(what: str, builder: Builder, lower: Any, upper: Any, step: Any) -> B
                 "bounds are integers or registers",
                 remedy if isinstance(bound, NkiTensor) else "",
             )
+        if value not in _WIDTH:
+            raise _refused(
+                "NKI116",
+                f"{what}: {name} is {_described(bound)}",
+                "a loop counts in a register of 32 bits: bounds from -2**31 to 2**31 - 1",
+                "split the range into several loops",
+            )
         parts.append(value)
     size = None if isinstance(step, bool | NkiTensor | VirtualRegister) else integer_of(step)
-    if size is None or size < 1:
+    if size is None or size < 1 or size not in _WIDTH:
         raise _refused(
             "NKI116",
             f"{what}: step is {_described(step)}",
-            "step is a positive integer known at compile time",
+            "step is a positive integer of 32 bits known at compile time",
             "count up from the lower bound, by a constant",
         )
     return parts[0], parts[1], size

@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.numerics.advance import Advance
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
 from nki_lab.kernel_runtime.numerics.indirect import Inspection, Resolver, address_findings
 from nki_lab.kernel_runtime.numerics.loops import Interval, Loops
+from nki_lab.kernel_runtime.numerics.machine_memory import require_memory
 from nki_lab.kernel_runtime.numerics.placed import PhysicalMemory, PlacedMemory
 from nki_lab.kernel_runtime.numerics.pool import Block, Bound, Pool
 from nki_lab.kernel_runtime.numerics.program_plan import ProgramPlan, plan_program, released_after
@@ -111,6 +112,8 @@ class Executor:
     def run(self, *, final: bool) -> None:
         """Execute the ops issued and not yet executed."""
         start = time.perf_counter()
+        if self.done == 0:
+            require_memory(self.program.buffers, self.arrays)
         add = (self.tracker.finish() if final else self.tracker.advance()).add
         with np.errstate(all="ignore"):
             self._prepare()

@@ -156,7 +156,8 @@ def check_allocation(
     """Return the shape, region and address of a new tensor, checked and in canonical form.
 
     Errors: NKI307 shape, NKI311 buffer that is not a memory region, NKI306 address, NKI313 larger than one partition
-    of the memory. More partitions than the chip has are legal to allocate without an address; the instructions refuse.
+    of the memory, NKI320 larger than the chip's HBM. More partitions than the chip has are legal to allocate without an
+    address; the instructions refuse.
     """
     region = _checked_space(space)
     sizes = _checked_shape(shape)
@@ -173,9 +174,29 @@ def check_allocation(
                 help="tile the free dimensions; dimension 0 is the partition dimension",
                 measured=(need, limit),
             )
+    else:
+        require_hbm(sizes, dtype, arch)
     if address is None:
         return sizes, region, None
     return sizes, region, _checked_address(address, sizes, dtype, region, arch)
+
+
+def require_hbm(shape: Sizes, dtype: DType, arch: Arch) -> None:
+    """Check that a tensor is no larger than the HBM of a chip; NKI320 otherwise."""
+    need = math.prod(shape) * dtype.nbytes
+    if need > arch.hbm_bytes:
+        raise coded_error(
+            "NKI320",
+            f"{shape} {dtype.name} needs {_gib(need)} GiB, a chip has {arch.hbm_bytes >> 30} GiB of HBM",
+            operand="shape",
+            limit=f"bytes of a tensor <= {arch.hbm_bytes} (HBM of a chip with {arch.name})",
+            help="pass the part that this core works on; several chips hold a larger tensor in parts",
+            measured=(need, arch.hbm_bytes),
+        )
+
+
+def _gib(count: int) -> str:
+    return f"{count / (1 << 30):.1f}" if count < 1 << 60 else f"2**{count.bit_length() - 31} or more"
 
 
 def row_major(shape: Sequence[int]) -> Sizes:

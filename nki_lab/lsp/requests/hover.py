@@ -9,6 +9,7 @@ from lsprotocol import types as lsp
 from nki_lab import query
 from nki_lab.lsp.checker import findings_of, standing_of
 from nki_lab.lsp.server import Requests, Server
+from nki_lab.printable import printable
 from nki_lab.query.hovers import hover_at
 from nki_lab.source import SyntaxFacts
 
@@ -35,7 +36,8 @@ async def hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
 
     shown = await server.trees.analysed(module, text)
     parts = [part for part in (shown, query.findings_text(here)) if part]
-    return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, "\n\n---\n\n".join(parts))) if parts else None
+    markdown = printable("\n\n---\n\n".join(parts))
+    return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, markdown)) if parts else None
 
 
 REQUESTS: Final[Requests] = {lsp.TEXT_DOCUMENT_HOVER: (hover, lsp.HoverOptions())}

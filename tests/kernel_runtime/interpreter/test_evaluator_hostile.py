@@ -63,9 +63,9 @@ math.prod(range(1, 10**12))
 math.fsum(range(10**12))
 math.lcm(*range(1, 10**5))
 np.multiply(10**400, 10**400)
-nl.zeros((10**12, 1), nl.float32, buffer=nl.shared_hbm)
-list(nl.ndarray((10**12, 1), nl.float32, buffer=nl.shared_hbm))
-for row in nl.ndarray((10**12, 1), nl.float32, buffer=nl.shared_hbm): pass
+nl.zeros((10**10, 1), nl.uint8, buffer=nl.shared_hbm)
+list(nl.ndarray((10**10, 1), nl.uint8, buffer=nl.shared_hbm))
+for row in nl.ndarray((10**10, 1), nl.uint8, buffer=nl.shared_hbm): pass
 10**10**10
 2**2**20
 1 << 10**12

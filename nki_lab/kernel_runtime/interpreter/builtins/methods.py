@@ -14,6 +14,7 @@ from nki_lab.diagnostic import error_of
 from nki_lab.isa.dtype import NamedDType
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, Run, adapted, call_nki, caller
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Launch
+from nki_lab.kernel_runtime.interpreter.operators import bound_numpy
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Names, NativeMethod, Value, has_unknown
 from nki_lab.kernel_runtime.issue import call_errors
 from nki_lab.kernel_runtime.issue.builder import NkiInstruction
@@ -123,8 +124,10 @@ def call_method(frame: Frame, node: ast.AST, value: Value, name: str, args: list
     try:
         if guarded is not None:
             return guarded(CallSite(frame, node), [value, *args], kwargs)
-        if kind is np.ndarray and (interpreter.holds_unknown(*values) or "out" in kwargs):
-            return UNKNOWN
+        if isinstance(value, np.ndarray | np.generic):
+            if interpreter.holds_unknown(*values) or "out" in kwargs:
+                return UNKNOWN
+            bound_numpy(frame.meter, *values)
         if any(item is UNKNOWN for item in values[:1]) and kind is not list:
             return interpreter.doubt([value], contents=name in _STORES)
         if name not in _STORES and interpreter.holds_unknown(*values):

@@ -10,7 +10,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.interpreter.array_shapes import arithmetic, matmul, real, rearranged, resized
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, native
-from nki_lab.kernel_runtime.interpreter.operators import LARGEST_ARRAY, fits, unwrapped
+from nki_lab.kernel_runtime.interpreter.operators import LARGEST_ARRAY, bound_numpy, fits, unwrapped
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Names, Namespace, Value, has_unknown
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 
@@ -38,6 +38,7 @@ def _enter(name: str, on_arrays: OnArrays | None = None, on_numbers: OnNumbers |
                 return UNKNOWN  # the arrays do not fit, or are used in a way that is not followed
         if on_numbers is None or site.interpreter.holds_unknown(*args, *kwargs.values()):
             return UNKNOWN
+        bound_numpy(site.meter, *args, *kwargs.values())
         return on_numbers(site, [unwrapped(value) for value in args], kwargs)
 
 
