@@ -11,6 +11,7 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 MATRIX := .venv-matrix
 DOCS := .venv-docs
+TOOLS := .venv-tools
 NODE := labextension/node_modules/.ready
 VSCODE := editors/vscode
 ASSETS := nki_lab/widgets/static/assets.json
@@ -25,7 +26,7 @@ ifneq ($(shell cat $(VENV)/.home 2>/dev/null),$(CURDIR))
 $(READY): made-elsewhere
 endif
 
-.PHONY: help demo lab test test-newest test-matrix test-all lint lint-python lint-typescript assets vscode chromium screenshots docs format fuzz bench calibration clean made-elsewhere
+.PHONY: help demo lab test test-newest test-matrix test-all lint lint-python lint-typescript assets vscode chromium screenshots docs format fuzz bench audit requirements calibration clean made-elsewhere
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -59,7 +60,8 @@ test-all: lint $(VENV)/.frameworks chromium ## lint, then every test, with torch
 	@$(PY) -m pytest -q --hypothesis-profile=thorough $(SPREAD) --no-loadscope-reorder $(ALONE)
 
 $(VENV)/.frameworks: requirements/frameworks.txt requirements/checkers.txt $(READY)
-	@$(PY) -m pip install --quiet --disable-pip-version-check $(patsubst %,--requirement %,$(filter requirements/%,$^))
+	@$(PY) -m pip install --quiet --disable-pip-version-check --requirement requirements/frameworks.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/checkers.txt
 	@touch $@
 
 lint: lint-python lint-typescript ## format, lint and types
@@ -121,16 +123,30 @@ docs: $(DOCS)/.ready ## the site in build/docs/html: executed, built with warnin
 	    --doctree-dir build/docs/doctrees build/docs/source build/docs/html
 	@PYTHONPATH=. $(DOCS)/bin/python -m scripts.pages.checking build/docs/html
 
-fuzz: $(READY) ## draw N=10000 legal and barely illegal calls, and N/10 hostile texts: make fuzz N=100000
+fuzz: $(READY) ## draw N=10000 calls, as many typed texts, N/10 hostile ones, N/2 forged recordings: make fuzz N=100000
 	@$(PY) tests/fuzz/run.py --calls $(N)
+	@$(PY) tests/fuzz/typing_again.py --texts $(N)
 	@$(PY) tests/fuzz/hostile_calls.py --kernels $$(( $(N) / 10 )) --seed 1000000
+	@$(PY) tests/fuzz/recordings.py --mutations $$(($(N) / 2))
 
 bench: $(READY) ## the benchmarks, each beside its reference of the same run
 	@$(PY) benchmarks/run.py
+
+$(TOOLS)/.ready: requirements/tools.txt
+	@$(PYTHON) -m venv --clear $(TOOLS)
+	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	@touch $@
+
+audit: $(TOOLS)/.ready ## hold the pinned packages of Python and npm against the known vulnerabilities
+	@$(TOOLS)/bin/python scripts/audit.py
+
+requirements: $(TOOLS)/.ready ## write requirements/*.txt from *.in: what the chosen packages bring along, with hashes
+	@cd requirements && for name in dev docs checkers tools; do ../$(TOOLS)/bin/uv pip compile --quiet --universal \
+	    --python-version 3.11 --generate-hashes --custom-compile-command "make requirements" $$name.in --output-file $$name.txt; done
 
 calibration: $(READY) ## published measurements beside predictions, in docs/accuracy.md: make calibration KERNELS=DIR
 	@$(PY) -m benchmarks.calibration $(if $(KERNELS),--kernels $(KERNELS)) $(if $(REASON),--worse "$(REASON)")
 
 clean: ## remove environments, node_modules, caches and built packages
-	rm -rf $(VENV) $(MATRIX) $(DOCS) labextension/node_modules labextension/dev $(VSCODE)/node_modules $(VSCODE)/dist build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(MATRIX) $(DOCS) $(TOOLS) labextension/node_modules labextension/dev $(VSCODE)/node_modules $(VSCODE)/dist build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -not -path './.git/*' -not -path '*/node_modules/*' -prune -exec rm -rf {} +

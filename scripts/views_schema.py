@@ -1,7 +1,8 @@
 """Writes what the views read of Python's declarations: python scripts/views_schema.py [--out FOLDER].
 
 `labextension/src/_generated/schema.ts` has enumerations, labels, formats, sentences and the form of messages,
-`labextension/src/_generated/colours.css` the colours of both themes.
+`labextension/src/_generated/colours.css` the colours of both themes, `labextension/src/_generated/tokens.css` the looks
+of names in code cells.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from typing import NotRequired, get_args, get_origin, get_type_hints, is_typeddi
 
 from nki_lab import wire
 from nki_lab.export import formatting
+from nki_lab.export.code_looks import LOOKS
 from nki_lab.export.colours import COLOURS, LABELS
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.kernel_runtime import vocabulary
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.bottlenecks import SENTENCES
 from nki_lab.kernel_runtime.recording.figures import FIGURES
+from nki_lab.kernel_runtime.recording.pages import ALWAYS_READ, MOST_GROWTH
 from nki_lab.widgets import MIME
 from nki_lab.wire import header_types, values
-from nki_lab.wire.message import MAGIC, VERSION
+from nki_lab.wire.message import MAGIC, MOST_MESSAGE, VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = Path("labextension") / "src" / "_generated"
@@ -48,6 +51,8 @@ def enumerations() -> dict[str, Sequence[str]]:
         "Origin": vocabulary.ORIGINS,
         "Arrangement": vocabulary.ARRANGEMENTS,
         "DescriptorMode": vocabulary.DESCRIPTOR_MODES,
+        "LoopKind": vocabulary.LOOP_KINDS,
+        "IterationState": vocabulary.ITERATION_STATES,
     }
 
 
@@ -107,6 +112,9 @@ def constants() -> dict[str, tuple[str, object, str]]:
         "MIME": ("", MIME, "What notebooks keep a run under."),
         "WIRE_MAGIC": ("", int.from_bytes(MAGIC, "little"), "A message begins with this number."),
         "WIRE_VERSION": ("", VERSION, ""),
+        "MOST_GROWTH": ("", MOST_GROWTH, "Bytes that a byte of a compact message may stand for."),
+        "ALWAYS_READ": ("", ALWAYS_READ, "Bytes to which any compact message may unpack."),
+        "MOST_MESSAGE": ("", MOST_MESSAGE, "Bytes of the largest message."),
         "WHOLE": ("", wire.WHOLE, "Rows up to which a run is sent whole."),
         "RANGE": ("", wire.RANGE, "Rows of a range of a run that is larger."),
         "MARKS": ("", values.MARKS, "The flags of a cell of a tile's values."),
@@ -225,14 +233,26 @@ def style_sheet() -> str:
     )).removesuffix("\n") + "\n"  # fmt: skip
 
 
+def looks() -> str:
+    """The rules for names in the code cells of a page with JupyterLab's themes."""
+    rules = [f"/* {MARK} */"]
+    for modifier, look in LOOKS.items():
+        lines = [*([f"color: {look.colour.light}"] if look.colour else []), *filter(None, look.style.split("; "))]
+        rules.append(f".nki-lab-is-{modifier} {{\n" + "".join(f"  {line};\n" for line in lines) + "}")
+        if look.colour:
+            rules.append(f"[data-jp-theme-light='false'] .nki-lab-is-{modifier} {{\n  color: {look.colour.dark};\n}}")
+    return "\n".join(rules) + "\n"
+
+
 def main() -> None:
-    """Write both files below the folder given by `--out`, the checkout by default."""
+    """Write the files below the folder given by `--out`, the checkout by default."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT)
     folder = parser.parse_args().out / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "schema.ts").write_text(typescript(), encoding="utf-8")
     (folder / "colours.css").write_text(style_sheet(), encoding="utf-8")
+    (folder / "tokens.css").write_text(looks(), encoding="utf-8")
 
 
 if __name__ == "__main__":

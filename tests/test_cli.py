@@ -551,14 +551,23 @@ def test_a_saved_run_is_shown_in_the_browser(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened: list[str] = []
+    seen: list[tuple[str, int, int]] = []
+
+    def look() -> None:
+        (file,) = tmp_path.glob("nki-lab-*/k.html")
+        assert opened == [file.as_uri()]
+        text = file.read_text(encoding="utf-8")
+        seen.append((text[:15], file.parent.stat().st_mode & 0o777, file.parent.stat().st_uid))
+        raise KeyboardInterrupt
+
     monkeypatch.setattr(webbrowser, "open", opened.append)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(cli, "_wait_for_reader", look)
     Recording(synthetic(20), {"kernel": "k"}).save(tmp_path / "k.nkirec")
     assert cli.main(["view", str(tmp_path / "k.nkirec")]) == 0
-    (file,) = tmp_path.glob("k-*.html")
-    assert opened == [file.as_uri()]
-    assert capsys.readouterr().out == f"{file}\n"
-    assert file.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert seen == [("<!DOCTYPE html>", 0o700, os.getuid())]
+    assert capsys.readouterr().out.endswith("k.html\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["k.nkirec"]
 
 
 def test_the_page_of_a_saved_run_is_written_where_it_is_wanted(

@@ -5,15 +5,29 @@ A process without them stands for Windows here; the workflow runs the suite on W
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
+import stat
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nki_lab.file_system import locked, relative, rename_over, sync
+from nki_lab.file_system import (
+    locked,
+    private_folder,
+    relative,
+    rename_over,
+    sync,
+    whole_file,
+    whole_folder,
+    write_whole,
+)
 from tests.test_extras import WITHOUT
 
 ROOT = Path(__file__).parents[1]
@@ -124,3 +138,161 @@ def test_a_path_that_nothing_relative_leads_to_stays_whole(tmp_path: Path, monke
 
     monkeypatch.setattr("nki_lab.file_system.os.path.relpath", on_another_drive)
     assert relative(tmp_path) == str(tmp_path)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_keeps_its_rights_and_its_links(tmp_path: Path) -> None:
+    target, link, dangling = tmp_path / "target", tmp_path / "link", tmp_path / "dangling"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    dangling.symlink_to(tmp_path / "new")
+    write_whole(link, b"new")
+    write_whole(dangling, b"made")
+    assert (target.read_bytes(), target.stat().st_mode & 0o777, link.is_symlink()) == (b"new", 0o640, True)
+    assert (tmp_path / "new").read_bytes() == b"made"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dangling", "link", "new", "target"]
+
+
+def test_a_new_file_has_the_rights_that_the_user_wants(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_whole(tmp_path / "file", b"x")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_a_write_that_breaks_off_leaves_the_file_as_it_was(error: Any, tmp_path: Path) -> None:
+    write_whole(tmp_path / "file", b"old")
+    with pytest.raises((KeyboardInterrupt, OSError)), whole_file(tmp_path / "file") as stream:
+        stream.write(b"half of")
+        raise error
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    write_whole(tmp_path / "file", b"old")
+    script = f"""
+        import resource, sys
+        from nki_lab.file_system import write_whole
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        try:
+            write_whole({str(tmp_path / "file")!r}, bytes(5000))
+        except OSError:
+            sys.exit(7)
+    """
+    assert subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False, cwd=ROOT).returncode == 7
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"old")]
+
+
+def test_a_killed_write_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+    script = f"""
+        from nki_lab.file_system import write_whole
+        for number in range(10**9):
+            write_whole({str(tmp_path / "file")!r}, bytes([number % 251]) * 3_000_000)
+            print("written", flush=True)
+    """
+    for pause in (0.0, 0.003, 0.01, 0.02):
+        command = [sys.executable, "-c", textwrap.dedent(script)]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None and process.stdout.readline()
+            time.sleep(pause)
+            process.kill()
+        content = (tmp_path / "file").read_bytes()
+        assert len(content) == 3_000_000 and len(set(content)) == 1
+
+
+@pytest.mark.parametrize("make", ["null", "fifo", "folder", "socket", "circle"])
+def test_only_regular_files_are_replaced(make: str, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    if make == "null":
+        place.symlink_to(os.devnull)
+    elif make == "fifo":
+        os.mkfifo(place)
+    elif make == "folder":
+        place.mkdir()
+    elif make == "socket":
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(str(place))
+    else:
+        place.symlink_to(place)
+    before = place.lstat()
+    with contextlib.suppress(OSError):
+        write_whole(place, b"x")
+        assert make == "null", "what cannot take it says so"
+    assert os.path.samestat(place.lstat(), before)
+    assert [path.name for path in tmp_path.iterdir()] == ["place"]
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can make devices")
+def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    device = tmp_path / "null"
+    try:
+        os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        device.open("wb").close()
+    except OSError:
+        pytest.skip("this container makes no devices")
+    write_whole(device, b"x" * 100_000)
+    assert stat.S_ISCHR(device.stat().st_mode)
+    with pytest.raises(OSError, match="a device has that name"):
+        draft = tmp_path / "draft"
+        draft.write_bytes(b"x")
+        rename_over(draft, device)
+    assert stat.S_ISCHR(device.stat().st_mode)
+
+
+def test_a_pipe_with_a_reader_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        content = b"x" * 60_000  # as much as fits into the pipe behind the reader
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                write_whole(pipe, content)
+                break
+            except OSError:  # it has not opened the pipe yet
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        assert reader.stdout is not None and reader.stdout.read() == content
+
+
+def test_a_folder_replaces_only_files_of_its_kind(tmp_path: Path) -> None:
+    target, ours = tmp_path / "tables", {"a.csv", "inner/b.csv"}
+    for number in range(2):
+        with whole_folder(target, ours) as draft:
+            (draft / "inner").mkdir()
+            write_whole(draft / "a.csv", bytes([number]))
+            write_whole(draft / "inner" / "b.csv", b"b")
+        target.chmod(0o750)
+    assert (target / "a.csv").read_bytes() == b"\1"
+    assert (target.stat().st_mode & 0o777, [path.name for path in tmp_path.iterdir()]) == (0o750, ["tables"])
+    for foreign in ("notes.txt", "inner/mine", "a.csv.bak"):
+        (target / foreign).write_text("mine")
+        with pytest.raises(OSError, match="other files are in it"), whole_folder(target, ours) as draft:
+            write_whole(draft / "a.csv", b"new")
+        assert ((target / foreign).read_text(), (target / "a.csv").read_bytes()) == ("mine", b"\1")
+        (target / foreign).unlink()
+    assert [path.name for path in tmp_path.iterdir()] == ["tables"]
+
+
+def test_what_came_into_a_folder_while_it_is_replaced_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "tables"
+    target.mkdir()
+    monkeypatch.setattr("nki_lab.file_system.require_own", lambda folder, ours: (folder / "mine").write_text("mine"))
+    with whole_folder(target, {"a.csv"}) as draft:
+        write_whole(draft / "a.csv", b"new")
+    assert [path.read_text() for path in tmp_path.rglob("mine")] == ["mine"]
+
+
+def test_a_private_folder_is_for_its_owner_and_removed(tmp_path: Path) -> None:
+    with private_folder() as folder:
+        write_whole(folder / "page.html", b"x")
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert not folder.exists()

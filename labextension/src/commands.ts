@@ -2,6 +2,7 @@
 import type { Playback } from './playback';
 import type { Stepping } from './stepping';
 import { whole } from './store';
+import { foldAll, nextIteration, zoomToIteration } from './iterations';
 import { beyond } from './searching';
 import { showWait, stallSteps } from './stalls';
 import type { Run, Span, Store } from './types';
@@ -13,7 +14,8 @@ export const COMMANDS = [
   'zoomIn', 'zoomOut', 'panLeft', 'panRight', 'fit', 'nextAlong', 'previousAlong', 'back', 'forward', 'laneUp',
   'laneDown', 'first', 'last', 'predecessor', 'successor', 'play', 'details', 'line', 'into', 'out', 'critical',
   'marker', 'zoomArea', 'search', 'breakpoint', 'nextFinding', 'previousFinding', 'nextStall', 'previousStall',
-  'nextCritical', 'previousCritical', 'nextMatch', 'previousMatch', 'usedRange', 'explore', 'summary',
+  'nextCritical', 'previousCritical', 'nextMatch', 'previousMatch', 'nextIteration', 'previousIteration',
+  'zoomIteration', 'fold', 'usedRange', 'explore', 'summary',
   'instructions', 'expandMotion', 'keys',
 ] as const; // prettier-ignore
 
@@ -81,6 +83,11 @@ export function createCommands(around: Surroundings): Commands {
       from => beyond(run.criticalPath, from, by),
       by > 0 ? 'Last critical instruction' : 'First critical instruction',
     );
+  const iteration = (by: 1 | -1) => (): void => {
+    playback.stop();
+    const nowhere = by > 0 ? 'No further iteration' : 'No earlier iteration';
+    if (!nextIteration(around, by)) around.speak(nowhere);
+  };
   return {
     zoomIn: () => zoom(store, 1 / ZOOM),
     zoomOut: () => zoom(store, ZOOM),
@@ -123,6 +130,12 @@ export function createCommands(around: Surroundings): Commands {
     previousCritical: critical(-1),
     nextMatch: match(1),
     previousMatch: match(-1),
+    nextIteration: iteration(1),
+    previousIteration: iteration(-1),
+    zoomIteration() {
+      if (!zoomToIteration(around)) around.speak('Not in a loop');
+    },
+    fold: () => around.speak(foldAll(around)),
     usedRange: () => store.set({ usedRange: !store.state.usedRange }),
     explore: () => store.set({ tab: 'explore' }),
     summary: () => store.set({ tab: 'summary' }),

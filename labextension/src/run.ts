@@ -7,12 +7,14 @@ import type {
   Buffer,
   Change,
   Edge,
+  Exchange,
   Finding,
   Hue,
   Lane,
   LaneTime,
   LineShare,
   LoopIteration,
+  LoopTrack,
   OnChip,
   Op,
   PathTime,
@@ -28,9 +30,11 @@ import type {
   Uses,
 } from './types';
 import { Edges } from './run/edges';
+import { exchangesOf } from './run/exchanges';
 import { counts } from './run/grow';
 import { emptyBuckets, LaneRows, Together } from './run/lanes';
 import { LineSteps } from './run/line_steps';
+import { loopTrackOf } from './run/loop_track';
 import { Memory } from './run/memory';
 import { LoadedRows } from './run/rows';
 import { upper } from './run/search';
@@ -54,6 +58,10 @@ export class LoadedRun implements Run {
   readonly makespan: number;
   readonly lanes: readonly Lane[];
   readonly cores: readonly number[];
+  readonly ranks: number;
+  readonly slowest: number;
+  readonly loopTrack: LoopTrack | null;
+  readonly exchanges: readonly Exchange[];
   readonly stalls: readonly string[];
   readonly sources: readonly Source[];
   readonly summary: Readonly<Record<string, unknown>>;
@@ -67,6 +75,7 @@ export class LoadedRun implements Run {
   readonly bottlenecks: readonly Sentence[];
   readonly lines: readonly LineShare[];
 
+  private readonly coreNames: Readonly<Record<string, string>>;
   private readonly names: readonly string[];
   private readonly ops: { readonly name: Numbers; readonly detail: Numbers; readonly unit: Numbers | null };
   private readonly iterationTable: Record<'parent' | 'loop' | 'value', Numbers>;
@@ -127,6 +136,11 @@ export class LoadedRun implements Run {
     const laneCores = this.lanes.map(lane => lane.core);
     this.memory = new Memory(message, header.names, laneCores);
     this.cores = [...new Set([...laneCores, ...this.memory.cores])].sort((a, b) => a - b);
+    this.ranks = 1 + Math.max(0, ...this.lanes.map(lane => lane.rank));
+    this.slowest = slowestOf(header.summary, this.ranks);
+    this.coreNames = header.core_names ?? {};
+    this.loopTrack = loopTrackOf(message);
+    this.exchanges = exchangesOf(message);
     this.zoom = message.has('zoom') ? new ZoomSums(message, this.lanes.length, header.zoom_shift ?? 0) : null;
     this.replace(message);
   }
@@ -223,6 +237,17 @@ export class LoadedRun implements Run {
 
   siteOf(step: number): Site | null {
     return this.site(this.rows.site[this.at(step)]);
+  }
+
+  coreName(core: number): string {
+    return this.coreNames[String(core)] ?? (this.cores.length > 1 ? `core ${core}` : '');
+  }
+
+  iterationsAround(iteration: number): readonly number[] {
+    const { parent } = this.iterationTable;
+    const out: number[] = [];
+    for (let place = iteration; place >= 0; place = parent[place]!) out.push(place);
+    return out;
   }
 
   iterations(step: number): readonly LoopIteration[] {
@@ -368,4 +393,11 @@ export class LoadedRun implements Run {
     this.lineSteps ??= new LineSteps(rows.first, rows.count, rows.site, of, count);
     return number < 0 ? new Uint32Array(0) : this.lineSteps.of(number);
   }
+}
+
+/** The slowest rank, as the summary names it; -1: none. */
+function slowestOf(summary: Readonly<Record<string, unknown>>, ranks: number): number {
+  const told = summary.ranks as { readonly slowest?: unknown } | undefined;
+  const slowest = told?.slowest;
+  return ranks > 1 && typeof slowest === 'number' && slowest >= 0 && slowest < ranks ? slowest : -1;
 }

@@ -48,9 +48,20 @@ export function initialState(run: Run): State {
     panel: 'memory',
     expanded: null,
     doneUntil: cancelledAt(run),
+    folded: foldedAtFirst(run),
     theme: 'light',
     layout: 'wide',
   };
+}
+
+/** So many ranks are shown open at first; of more only the slowest. */
+const OPEN_RANKS = 4;
+
+function foldedAtFirst(run: Run): ReadonlySet<string> {
+  if (!(run.ranks > OPEN_RANKS)) return new Set();
+  const open = Math.max(0, run.slowest);
+  const ranks = Array.from({ length: run.ranks }, (_, rank) => rank).filter(rank => rank !== open);
+  return new Set(ranks.map(rank => `rank ${rank}`));
 }
 
 /** The store of a run. Listeners hear of all changes of a frame at once. */

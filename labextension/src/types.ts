@@ -13,8 +13,10 @@ import type {
   Finding,
   Hue,
   IndexUseHeader,
+  IterationState,
   LaneTime,
   LineTime,
+  LoopFigures,
   Machine,
   Memory,
   Origin,
@@ -36,6 +38,8 @@ export interface Lane {
   readonly name: string;
   readonly kind: 'engine' | 'dma';
   readonly core: number;
+  /** The rank that it belongs to; 0 in a run of one. */
+  readonly rank: number;
   readonly hue: Hue;
   /** How the page calls it: Tensor, Vector, Scalar, GpSimd, Sync, DMA q0. */
   readonly label: string;
@@ -169,6 +173,61 @@ export interface LoopIteration {
   readonly value: number;
 }
 
+/** A loop of the source on one core, with its figures; times in picoseconds. */
+export interface Loop extends LoopFigures {
+  readonly id: number;
+}
+
+/** An iteration: the value of the loop's variable, its place among the iterations of its loop, from 0, and times. */
+export interface IterationFacts {
+  readonly loop: Loop;
+  readonly value: number;
+  readonly place: number;
+  readonly begin: number;
+  readonly end: number;
+  /** What it adds to the time of its execution: from the end of those before it. */
+  readonly interval: number;
+  readonly state: IterationState;
+  /** Its instructions, those of loops within it included. */
+  readonly rows: number;
+}
+
+/** The loops of a run; iterations are numbered as the rows' column `iteration` does. */
+export interface LoopTrack {
+  /** Outer ones before inner ones. */
+  readonly loops: readonly Loop[];
+  /** The iterations of a loop that have instructions, execution by execution. */
+  iterations(loop: number): Int32Array;
+  begin(iteration: number): number;
+  end(iteration: number): number;
+  interval(iteration: number): number;
+  state(iteration: number): IterationState;
+  /** -1: in none, as it has no instruction. */
+  loopOf(iteration: number): number;
+  /** Which execution of its loop it belongs to; executions of all loops have different numbers. */
+  execution(iteration: number): number;
+  /** The next or previous iteration of its loop; -1: none. */
+  next(iteration: number, by: 1 | -1): number;
+  facts(iteration: number): IterationFacts;
+}
+
+/** The part of a rank in a call of a collective. */
+export interface Exchange {
+  readonly call: number;
+  readonly rank: number;
+  /** The collective. */
+  readonly what: string;
+  /** The rank that it receives from; -1: from all others, -2: from none. */
+  readonly source: number;
+  /** When its data is there. */
+  readonly sent: number;
+  /** The step whose result is the last of it; -1: none, the kernel was called with it. */
+  readonly sends: number;
+  /** The first step that brings what arrives; -1: none. */
+  readonly row: number;
+  readonly bytes: number;
+}
+
 export interface Op {
   readonly name: string;
   readonly detail: string;
@@ -248,6 +307,16 @@ export interface Run {
   readonly lanes: readonly Lane[];
   /** The cores that it ran on, ascending. */
   readonly cores: readonly number[];
+  /** How many ranks were recorded together; 1 in a run of its own. */
+  readonly ranks: number;
+  /** The rank that others wait for longest; -1: none. */
+  readonly slowest: number;
+  /** The words for a core where there are several: "core 1", "rank 2", "rank 2, core 1"; else ''. */
+  coreName(core: number): string;
+  /** Null where there is no loop, or nothing is known of them. */
+  readonly loopTrack: LoopTrack | null;
+  /** What ranks send each other, in the order of the calls. */
+  readonly exchanges: readonly Exchange[];
   readonly stalls: readonly string[];
   readonly rows: Rows;
   readonly sources: readonly Source[];
@@ -285,6 +354,8 @@ export interface Run {
   change(step: number): Change;
   site(id: number): Site | null;
   siteOf(step: number): Site | null;
+  /** The iterations around an iteration, itself included, innermost first; numbers of the rows' column. */
+  iterationsAround(iteration: number): readonly number[];
   /** Loops around a step, outermost first. */
   iterations(step: number): readonly LoopIteration[];
   accesses(step: number): readonly Access[];
@@ -443,6 +514,8 @@ export interface State {
   readonly expanded: 'memory' | null;
   /** Picoseconds up to which everything is done, of a run that is not over or was cancelled; null: the run ended. */
   readonly doneUntil: number | null;
+  /** What is folded in the timeline: "rank 3", "loops 0 1" for the loops of core 0 within one other. */
+  readonly folded: ReadonlySet<string>;
   readonly theme: 'light' | 'dark';
   /** Width class of the layout. */
   readonly layout: 'narrow' | 'medium' | 'wide' | 'widest';

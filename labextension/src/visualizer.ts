@@ -5,6 +5,7 @@ import type { Explorer } from './explore';
 import { createExplorer, everything, layoutOf } from './explore';
 import { bindKeys, keyList } from './keys';
 import { leave, placeOf, taken } from './left_state';
+import { tellLines } from './line_event';
 import { createLive } from './live';
 import type { Action, Skeleton } from './states';
 import { notice, skeleton } from './states';
@@ -157,6 +158,7 @@ class Mounted implements Visualizer {
         if (focused && !this.hasFocus()) this.frame.focus({ preventScroll: true });
         if (focused && changes.has('step') && !state.playing && state.step >= 0) speak(spoken(run, state.step));
       }),
+      tellLines(this.frame, run, store),
       bindKeys({
         root: this.frame,
         commands: explorer.commands,

@@ -58,9 +58,13 @@ class Source {
       for (const values of this.asking) if (values.receive(content, buffers[0])) return;
     if (content.kind !== 'part' || buffers.length === 0) return;
     const part = content as unknown as MessagePart;
-    const { whole, read } = this.parts.add(part, buffers[0]);
-    if (whole === null) this.feed.progress(read, part.total);
-    else this.feed.accept(whole);
+    try {
+      const { whole, read } = this.parts.add(part, buffers[0]);
+      if (whole === null) this.feed.progress(read, part.total);
+      else this.feed.accept(whole);
+    } catch (error) {
+      this.feed.fail(error);
+    }
   };
 
   /** Where a view asks for values. */

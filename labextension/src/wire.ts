@@ -3,7 +3,7 @@
  * of the message's own bytes; nothing is copied until somebody asks.
  */
 
-import { WIRE_MAGIC, WIRE_VERSION, type Header } from './_generated/schema';
+import { ALWAYS_READ, MOST_GROWTH, MOST_MESSAGE, WIRE_MAGIC, WIRE_VERSION, type Header } from './_generated/schema';
 import type { Span } from './types';
 
 const START = 16;
@@ -112,17 +112,38 @@ export function decode(given: ArrayBuffer | ArrayBufferView): Message {
   return new Message(buffer, offset + START + size, offset + length, header as Header);
 }
 
-/** The bytes of a message that was made compact (zlib), given in base64. */
+/**
+ * The bytes of a message that was made compact (zlib), given in base64. WireError where they are damaged, or unpack to
+ * more than an honest message does: a few bytes may stand for gigabytes of them.
+ */
 export async function inflate(base64: string): Promise<ArrayBuffer> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
   try {
     const text = atob(base64.trim());
     const packed = new Uint8Array(text.length);
     for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
-    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate'));
-    return await new Response(stream).arrayBuffer();
-  } catch {
-    throw new WireError('Its bytes are damaged.');
+    const most = Math.min(MOST_MESSAGE, Math.max(ALWAYS_READ, MOST_GROWTH * packed.length));
+    const reader = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate')).getReader();
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      parts.push(part.value);
+      size += part.value.length;
+      if (size > most) {
+        await reader.cancel();
+        throw new WireError(`It unpacks to more than the ${most} bytes that ${packed.length} bytes may stand for.`);
+      }
+    }
+  } catch (error) {
+    throw error instanceof WireError ? error : new WireError('Its bytes are damaged.');
   }
+  if (parts.length === 1 && parts[0].byteLength === parts[0].buffer.byteLength) return parts[0].buffer as ArrayBuffer;
+  const out = new Uint8Array(size);
+  let place = 0;
+  for (const part of parts) {
+    out.set(part, place);
+    place += part.length;
+  }
+  return out.buffer;
 }
 
 function summed(values: Numbers): Float64Array {

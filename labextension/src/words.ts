@@ -150,6 +150,7 @@ export function nth(place: number): string {
 
 /** What the peak of a memory is, and where: the largest value of the counter in the timeline. */
 export function livePeak(run: Run, peak: Peak): string {
-  const core = run.cores.length > 1 ? ` on core ${peak.core}` : '';
+  const place = run.coreName(peak.core);
+  const core = place === '' ? '' : ` on ${place}`;
   return `${DEFINITIONS.peak} Here${core} from ${format.time(peak.time)} on`;
 }

@@ -1,6 +1,7 @@
 // @vitest-environment node
 import { describe, expect, test } from 'vitest';
 
+import { MessageParts } from '../src/message_parts';
 import { decode, inflate, WireError } from '../src/wire';
 import { message } from './messages';
 
@@ -73,8 +74,44 @@ describe('what is no message', () => {
     await expect(inflate(text)).rejects.toThrow(WireError);
   });
 
+  test('is refused where few bytes unpack to very many, before they are there', async () => {
+    const bomb = await compact(new Uint8Array(64 * 2 ** 20));
+    expect(bomb.length).toBeLessThan(100_000);
+    await expect(inflate(bomb)).rejects.toThrow(/^It unpacks to more than the \d+ bytes/);
+  });
+
   test('is refused as compact form where its end is missing', async () => {
     const packed = await compact(new Uint8Array(small()));
     await expect(inflate(packed.slice(0, -8))).rejects.toThrow(WireError);
+  });
+});
+
+describe('an answer in parts', () => {
+  const part = (offset: number, total: number): [{ message: number; offset: number; total: number }, ArrayBuffer] => [
+    { message: 1, offset, total },
+    new ArrayBuffer(4),
+  ];
+
+  test('is whole when its last part is there', () => {
+    const parts = new MessageParts();
+    expect(parts.add(...part(0, 8))).toEqual({ whole: null, read: 4 });
+    expect(parts.add(...part(4, 8)).whole?.byteLength).toBe(8);
+  });
+
+  test.each([
+    [0, 2 ** 40],
+    [0, -1],
+    [0, NaN],
+    [6, 8],
+    [-4, 8],
+    [0.5, 8],
+  ])('is refused where a part at %d is none of %d bytes', (offset, total) => {
+    expect(() => new MessageParts().add(...part(offset, total))).toThrow(WireError);
+  });
+
+  test('is refused where its length changes', () => {
+    const parts = new MessageParts();
+    parts.add(...part(0, 8));
+    expect(() => parts.add(...part(4, 16))).toThrow(WireError);
   });
 });

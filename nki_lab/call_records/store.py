@@ -11,15 +11,12 @@
 The order of the functions is that of their names, and the order of a function's calls depends on the calls alone.
 """
 
-# ruff: noqa: PTH123
 # Files are replaced and opened as descriptors.
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -27,7 +24,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from nki_lab.file_system import locked, rename_over
+from nki_lab.file_system import locked, remove_file, write_whole
 from nki_lab.source_files import read_source
 
 FOLDER: Final = ".nki-lab"
@@ -256,14 +253,10 @@ def update(folder: str | Path, change: Callable[[Table], Table]) -> Contents:
         with suppress(OSError):
             if read_source(place, MOST_READ) == text.encode():
                 return before
-        handle, temporary = tempfile.mkstemp(prefix=f"{FILE}.", dir=place.parent)
-        try:
-            with open(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            os.chmod(temporary, 0o644)  # noqa: PTH101 - the rights of a file that a project shares
-            rename_over(temporary, place)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)  # noqa: PTH108 - as above
-            raise
+        write_whole(place, text.encode("utf-8"))
     return Contents(table=table)
+
+
+def remove(folder: str | Path) -> None:
+    """Remove a project's file, whatever it holds; OSError where that is not possible."""
+    remove_file(place_of(folder))

@@ -7,13 +7,14 @@ Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong,
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from nki_lab.cli import cache, colour, kernels, stubs
@@ -26,6 +27,7 @@ from nki_lab.cli.progress_bar import shown
 from nki_lab.cli.report import explain
 from nki_lab.cli.scripts import execute, import_folder, readable, status_of
 from nki_lab.diagnostic import NkiError
+from nki_lab.file_system import private_folder
 from nki_lab.own_faults import version
 
 INTERRUPTED = 130
@@ -262,15 +264,28 @@ def _view(arguments: argparse.Namespace) -> int:
     if files:
         print(*files, sep="\n")
         return 0
-    import tempfile
     import webbrowser
 
-    # The browser reads the page after this process has ended: the file stays.
-    with tempfile.NamedTemporaryFile(prefix=f"{run.path.stem}-", suffix=".html", delete=False) as file:
-        pass
-    print(run.to_html(file.name))
-    webbrowser.open(Path(file.name).as_uri())
+    with private_folder() as folder:
+        page = folder / f"{run.path.stem or 'run'}.html"
+        print(run.to_html(page), flush=True)
+        webbrowser.open(page.as_uri())
+        with contextlib.suppress(KeyboardInterrupt):
+            _wait_for_reader()
     return 0
+
+
+GRACE: Final = 15.0
+"""Seconds that a browser has to load a page where nobody can say that it did."""
+
+
+def _wait_for_reader() -> None:
+    """Wait until the user has seen a page that is removed then: for the Enter key, or as long as a page takes."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        print("Press Enter to remove the page and end; --html FILE keeps one.", file=sys.stderr)
+        sys.stdin.readline()
+    else:
+        time.sleep(GRACE)
 
 
 # -- explain, demo, doctor ---------------------------------------------------------------------------------------------

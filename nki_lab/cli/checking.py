@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import difflib
 import multiprocessing
 import os
-import secrets
-import shutil
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +19,7 @@ from typing import Final
 from nki_lab.cli.notebooks import notebook_of
 from nki_lab.contained import SuddenEnd, can_fork, in_copies, note
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose, error_of
-from nki_lab.file_system import rename_over
+from nki_lab.file_system import replace_content
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Signature
@@ -43,17 +40,8 @@ def replace_file(path: Path, before: bytes, after: bytes) -> None:
 
     Raises NKI021 where the disk does not take it, or where somebody has changed the file since it was read.
     """
-    target = Path(os.path.realpath(path))
-    draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
     try:
-        with draft.open("xb") as stream:
-            stream.write(after)
-            stream.flush()
-            os.fsync(stream.fileno())
-        shutil.copymode(target, draft)
-        if read_source(target) != before:
-            raise OSError(0, "it was changed while it was checked")
-        rename_over(draft, target)
+        replace_content(path, before, after)
     except OSError as error:
         reason = error.strerror or str(error)
         raise error_of(
@@ -64,9 +52,6 @@ def replace_file(path: Path, before: bytes, after: bytes) -> None:
                 help="check that its folder may be written to; the file is unchanged",
             )
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
 
 
 FILES_A_PROCESS: Final = 8
@@ -132,7 +117,7 @@ def _checked(job: Job) -> FileReport:
         return FileReport(file=job.file, findings=(unreadable(job.file, error),))
     if job.file.endswith(".ipynb"):
         notebook = notebook_of(source, job.file)
-        seen = _examined(job, notebook.sources)
+        seen = _examined(job, notebook.sources, notebook.targets())
         return replace(
             _report(job, seen),
             findings=tuple(notebook.placed(job.selection.of(seen.examination.findings))),
@@ -179,7 +164,7 @@ def _report(job: Job, seen: _Seen) -> FileReport:
     )
 
 
-def _examined(job: Job, source: bytes | Sequence[str]) -> _Seen:
+def _examined(job: Job, source: bytes | Sequence[str], targets: tuple[tuple[int, int, str], ...] = ()) -> _Seen:
     document = Document(job.file)
     syntax = document.update(source)
     if not job.evaluates:
@@ -190,6 +175,7 @@ def _examined(job: Job, source: bytes | Sequence[str]) -> _Seen:
         given=job.given,
         library=job.library,
         possible=job.possible,
+        targets=targets,
     )
     with gc_relaxed():
         found = document.examine(request)

@@ -12,7 +12,7 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose, error_of
 from nki_lab.query.call_sites import CallSite
-from nki_lab.source.magics import PRELUDE, binds_unseen, python_of
+from nki_lab.source.magics import PRELUDE, binds_unseen, named_targets, python_of
 
 _MADE: Final = re.compile(r"\bline (\d+)\b")
 """The words with which a note names the line that defined an operand."""
@@ -42,6 +42,10 @@ class Notebook:
             )
             for item in found
         ]
+
+    def targets(self) -> tuple[tuple[int, int, str], ...]:
+        """The first and last line of each cell that names a target, with that."""
+        return tuple(named_targets(self.cells, self.starts))
 
     def _cell_at(self, line: int) -> tuple[int, int] | None:
         """Return the number of the cell of a line, and the lines above that cell; None above all cells."""

@@ -226,7 +226,7 @@ def _changed(folder: str, change: Callable[[store.Table], store.Table]) -> int:
 def _removed_file(folder: str) -> int:
     """Remove a file that cannot be understood."""
     try:
-        store.place_of(folder).unlink()
+        store.remove(folder)
     except OSError as error:
         print(f"{store.place_of(folder)} cannot be removed: {error.strerror or error}", file=sys.stderr)
         return 1

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.diagnostic import coded_error
+from nki_lab.file_system import write_whole
 from nki_lab.source_files import read_source
 
 if TYPE_CHECKING:
@@ -44,17 +45,12 @@ def write_stubs(arguments: argparse.Namespace) -> int:
                 help="name another folder, or move that file away",
             )
     for package, files in packages.items():
-        with replacing_folder(targets[package], _Anything()) as draft:
+        target = targets[package]
+        former = {file.relative_to(target).as_posix() for file in target.rglob("*")}
+        with replacing_folder(target, former) as draft:
             _write(draft, files)
         print(targets[package])
     return 0
-
-
-class _Anything:
-    """A container of every name: the files have been looked at."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
 
 
 def _foreign(folder: Path, mark: str) -> Iterator[Path]:
@@ -77,4 +73,4 @@ def _is_marked(file: Path, mark: str) -> bool:
 def _write(folder: Path, files: Mapping[str, str]) -> None:
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8", newline="\n")
+        write_whole(folder / path, text.encode("utf-8"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 
 from nki_lab.cli.scripts import execute, import_folder
 from nki_lab.diagnostic import NkiError
+from nki_lab.file_system import private_folder, write_whole
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.interpreter import UNKNOWN, Signature
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
@@ -52,11 +52,11 @@ def verified(
     from nki_lab import dialects
 
     dialects.activate()
-    with tempfile.TemporaryDirectory() as folder, import_folder(path):
+    with private_folder() as folder, import_folder(path):
         scopes = []
         for number, text in enumerate((before, after)):
-            file = Path(folder) / f"{'after' if number else 'before'}_{path.stem}.py"
-            file.write_text(text, encoding="utf-8")
+            file = folder / f"{'after' if number else 'before'}_{path.stem}.py"
+            write_whole(file, text.encode("utf-8"))
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
                     scopes.append(execute(file, path.stem, show=False))

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -20,6 +19,7 @@ from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.dialects.environment import OTHER_SIDE_VARIABLE, PRECISE_VARIABLE, TARGET_VARIABLE, is_other_side
 from nki_lab.dialects.kernel import Kernel, as_kernel
 from nki_lab.dialects.tracebacks import with_user_frames
+from nki_lab.file_system import private_folder, write_whole
 from nki_lab.isa.arch import Arch
 from nki_lab.result import Run, run
 from nki_lab.session import RunValues
@@ -58,8 +58,7 @@ def crosscheck(
         )
     package = "neuronxcc.nki" if plain.dialect == "beta1" else "nki"
     interpreter = _interpreter(python, package)
-    with tempfile.TemporaryDirectory(prefix="nki-lab-") as name:
-        folder = Path(name)
+    with private_folder() as folder:
         task = {
             "package": package,
             "where": where,
@@ -69,7 +68,7 @@ def crosscheck(
             "args": [described(item, folder, f"argument {number}") for number, item in enumerate(args)],
             "kwargs": {key: described(item, folder, key) for key, item in keywords.items()},
         }
-        (folder / "task.json").write_text(json.dumps(task), encoding="utf-8")
+        write_whole(folder / "task.json", json.dumps(task).encode())
         done = run(plain, *args, target=target, on_error="report", **keywords)
         other = _other(interpreter, folder, done, timeout)
         return _compared(plain, done, other, folder, where)

@@ -17,7 +17,7 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.export.colours import COLOURS
 from nki_lab.export.files import replacing_folder, require_replaceable
 from nki_lab.export.findings import by_severity, counts
-from nki_lab.file_system import relative
+from nki_lab.file_system import relative, write_whole
 from nki_lab.printable import escape
 from nki_lab.query.call_sites import REASONS, STATES, CallSite, State, counted, reasons
 
@@ -77,8 +77,8 @@ def write(files: Iterable[SourceFile], folder: str | os.PathLike[str]) -> Path:
     pages = [(item, page_name(item.file)) for item in _shortened(list(files))]
     with replacing_folder(folder, _OwnNames()) as draft:
         for item, name in pages:
-            (draft / name).write_bytes(file_page(item).encode("utf-8", "replace"))
-        (draft / "index.html").write_bytes(index_page(pages).encode("utf-8", "replace"))
+            write_whole(draft / name, file_page(item).encode("utf-8", "replace"))
+        write_whole(draft / "index.html", index_page(pages).encode("utf-8", "replace"))
     return Path(folder) / "index.html"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Final
 
 from nki_lab.export.files import replacing_folder
 from nki_lab.export.findings import source_lines
+from nki_lab.file_system import whole_file
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import pieces
 from nki_lab.kernel_runtime.recording.digest import LaneTime, digest
@@ -52,8 +54,8 @@ def write(recording: Recording, path: str | os.PathLike[str]) -> None:
     }
     with replacing_folder(path, [f"{name}.csv" for name in tables]) as folder:
         for name, (header, rows) in tables.items():
-            with (folder / f"{name}.csv").open("x", encoding="utf-8", newline="") as stream:
-                out = csv.writer(stream)
+            with whole_file(folder / f"{name}.csv") as stream:
+                out = csv.writer(codecs.getwriter("utf-8")(stream))
                 out.writerow(header)
                 out.writerows(rows)
 

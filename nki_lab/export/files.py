@@ -1,32 +1,27 @@
-"""Files and folders that appear whole or not at all."""
+"""Files and folders of exports: they appear whole or not at all, and what the system refuses has a code."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
-import secrets
-import shutil
 import stat
 from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from nki_lab.diagnostic import NkiError, coded_error
-from nki_lab.file_system import rename_over
+from nki_lab.file_system import require_own, whole_file, whole_folder
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file to write into, which takes the name `path` when all is written; until then the former one stays.
 
-    Raises NKI021 if the disk does not take it.
+    Raises NKI021 if the disk does not take it, or the name is that of a folder or a device.
     """
-    target = Path(path)
-    with _draft(target) as draft:
-        with draft.open("xb") as stream:
-            yield stream
-        rename_over(draft, target)
+    with refusing(path), whole_file(path) as stream:
+        yield stream
 
 
 @contextlib.contextmanager
@@ -36,50 +31,21 @@ def replacing_folder(path: str | os.PathLike[str], names: Container[str]) -> Ite
     It replaces an earlier one of its kind. A folder that holds any other file stays as it is: NKI021, as where the
     disk does not take it.
     """
-    target = Path(path).absolute()
-    with _draft(target) as draft:
-        draft.mkdir(parents=True)
+    with refusing(path), whole_folder(path, names) as draft:
         yield draft
-        if target.is_dir() and not target.is_symlink():
-            _require_own(target, names)
-            former = _beside(target)
-            rename_over(target, former)
-            rename_over(draft, target)
-            shutil.rmtree(former, ignore_errors=True)
-        else:
-            rename_over(draft, target)
 
 
 def require_replaceable(path: str | os.PathLike[str], names: Container[str]) -> None:
     """Raise NKI021 where `replacing_folder` would refuse the path: no folder, or one with other files than `names`."""
     target = Path(path).absolute()
-    with _refusing(target), contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISDIR(target.lstat().st_mode):
+    with refusing(target), contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISDIR(target.stat().st_mode):
             raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        _require_own(target, names)
-
-
-def _require_own(folder: Path, names: Container[str]) -> None:
-    if any(file.name not in names for file in folder.iterdir()):
-        raise OSError(errno.ENOTEMPTY, "other files are in it")
+        require_own(target, names)
 
 
 @contextlib.contextmanager
-def _draft(target: Path) -> Iterator[Path]:
-    """Give a name beside `target`, and remove what stands there if the write fails."""
-    draft = _beside(target)
-    with _refusing(target):
-        try:
-            yield draft
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            with contextlib.suppress(OSError, ValueError):
-                draft.unlink(missing_ok=True)
-            raise
-
-
-@contextlib.contextmanager
-def _refusing(target: Path) -> Iterator[None]:
+def refusing(target: str | os.PathLike[str]) -> Iterator[None]:
     """Raise errors of the system as NKI021."""
     try:
         yield
@@ -88,10 +54,6 @@ def _refusing(target: Path) -> Iterator[None]:
             raise
         raise coded_error(
             "NKI021",
-            f"{target}: not written: {getattr(error, 'strerror', None) or error}",
+            f"{os.fspath(target)}: not written: {getattr(error, 'strerror', None) or error}",
             help="make room, or choose a place that you may write to; what was there before is unchanged",
         ) from error
-
-
-def _beside(target: Path) -> Path:
-    return target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")

@@ -125,7 +125,7 @@ class _Trace:
         self._track(self._critical_track, "critical path", _BASE + 1, 0)
         cores = sorted({lane.core for lane in recording.lanes})
         for core in cores if len(cores) > 1 else ():
-            self._track(self._core_track + core, f"core {core}", _BASE + 1, core + 1)
+            self._track(self._core_track + core, recording.core_names[core], _BASE + 1, core + 1)
         for lane in recording.lanes:
             parent = self._core_track + lane.core if len(cores) > 1 else _BASE + 1
             self._track(self._lane_track + lane.number, lane.name, parent, lane.number + 1)

@@ -43,12 +43,11 @@ class Line(NamedTuple):
 
 def lines(recording: Recording) -> list[Line]:
     """The rows of the picture from top to bottom: engines with work, then DMA."""
-    cores = {lane.core for lane in recording.lanes}
     times, found = digest(recording), dict[tuple[bool, int, str], tuple[str, list[int]]]()
     for lane in recording.lanes:
         kind = kind_of_lane(lane.name, lane.kind)
         name = KINDS["dma"] if kind == "dma" else KINDS.get(lane.name, lane.name)
-        shown = f"{name}, core {lane.core}" if len(cores) > 1 else name
+        shown = ", ".join(filter(None, (name, recording.core_names[lane.core])))
         found.setdefault((kind == "dma", lane.core, shown), (kind, []))[1].append(lane.number)
     times, end = digest(recording), max(1, recording.makespan)
     busy = [times.dma.get(lane.core, 0) if lane.kind == "dma" else lane.busy for lane in times.lanes]

@@ -28,7 +28,7 @@ _PICOSECONDS: Final = 1000  # in a nanosecond
 def report(recording: Recording) -> str:
     """Return the recording's report. Shares of the critical path, work and waits, add up to the makespan."""
     times = digest(recording)
-    parts = ["\n".join(_head(recording, times)), "\n".join(_numbers(recording.summary)), _lanes(times)]
+    parts = ["\n".join(_head(recording, times)), "\n".join(_numbers(recording.summary)), _lanes(recording, times)]
     parts += [_causes(times), _instructions(recording, times), _source(times), _findings(recording)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -91,11 +91,10 @@ def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"HBM   {', '.join(moved)}{'; ' if uses else ''}{', '.join(uses)}"
 
 
-def _lanes(times: Digest) -> str:
-    cores = len({lane.core for lane in times.lanes}) > 1
+def _lanes(recording: Recording, times: Digest) -> str:
     lines = [
         (
-            f"core {lane.core} {lane.name}" if cores else lane.name,
+            " ".join(filter(None, (recording.core_names[lane.core], lane.name))),
             f"{lane.rows:,}",
             *(
                 f"{duration(time)}  {share(ratio(time, times.makespan)):>6}"
@@ -104,6 +103,7 @@ def _lanes(times: Digest) -> str:
             next(iter(lane.waits), ""),
         )
         for lane in times.lanes
+        if lane.rows or recording.ranks == 1
     ]
     header = ("lane", "instructions", "busy", "of it slowed", "waiting", "nothing to do", "waits most for")
     return table(header, lines, left=(0, 6))

@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,6 +148,27 @@ class Arrival(NamedTuple):
     share: float
 
 
+class Exchange(NamedTuple):
+    """The part of a rank in a call of a collective: it hands in `size` bytes to `ranks`, itself among them.
+
+    `source` is the rank that it receives from, `FROM_ALL` or `FROM_NONE`. `sends` are the ops whose results it hands
+    in, `arriving` the buffers of what it receives.
+    """
+
+    what: str
+    ranks: tuple[int, ...]
+    source: int
+    sends: tuple[int, ...]
+    arriving: tuple[int, ...]
+    size: int
+
+
+FROM_ALL: Final = -1
+"""An exchange brings data of all other ranks."""
+FROM_NONE: Final = -2
+"""An exchange brings no data."""
+
+
 class Program:
     """A specialised kernel: columns of ops and accesses with their interned tables."""
 
@@ -174,6 +195,7 @@ class Program:
         self.outputs: list[NkiTensor] = []
         self.constants: dict[int, Any] = {}
         self.arrivals: dict[int, Arrival] = {}  # of buffers whose contents other ranks send
+        self.exchanges: list[Exchange] = []  # in the order of the calls of collectives
         # What the user says about order: (op, the op that it waits for), and (first, end) of ops that keep their order.
         self.user_edges: list[tuple[int, int]] = []
         self.fences: list[tuple[int, int]] = []

@@ -71,6 +71,7 @@ STALLS: Final = (
     Stall("power ramp", "the Tensor Engine's clock to rise", "clock to rise", "tensor"),
     Stall("launch", "the kernel to be launched and ended", "launch", NO_KIND),
     Stall("other core", "the other core", "other core", by_result=True),
+    Stall("other rank", "the other ranks", "other rank", by_result=True),
     Stall("loop", "the count and the branch of a loop on the device", "loop", NO_KIND),
 )
 """Reasons to wait; the first is no wait at all.
@@ -82,7 +83,8 @@ same bytes. *memory reuse*: bytes of another tensor that is still in use. *user 
 interval*: what a DMA queue needs from one transfer to the next. *bandwidth*: DMA engines shared with other queues, or
 HBM with another core. *port conflict*, *psum bank*: another engine has the memory. *power ramp*: the Tensor Engine's
 clock has yet to rise. *launch*: before and after the kernel. *other core*: what the other core has yet to come to, in
-an exchange or a barrier. *loop*: an engine's sequencer counts, compares and branches at the begin of an iteration.
+an exchange or a barrier. *other rank*: data of a rank that comes to a collective later. *loop*: an engine's sequencer
+counts, compares and branches at the begin of an iteration.
 """
 
 STALL_OF: Final = MappingProxyType({stall.name: stall for stall in STALLS})
@@ -106,9 +108,10 @@ DEPENDENCES: Final = (
     Dependence("reuse", "takes over its memory", "memory reuse"),
     Dependence("user", "ordered by the schedule", "user order"),
     Dependence("core", "synchronizes with the other core", "other core"),
+    Dependence("rank", "takes what another rank sends", "other rank"),
 )
 """Read after write, write after read, write after write, bytes of another tensor before, an edge of the user, and what
-a row waits for on the other core where the two synchronize."""
+a row waits for on the other core where the two synchronize, or on the rank whose data comes last."""
 
 EDGE_KINDS: Final = tuple(edge.name for edge in DEPENDENCES)
 
@@ -144,6 +147,16 @@ ORIGINS: Final = tuple(ORIGIN_LABELS)
 *source*: nothing. *moved*: it runs on another engine than the program says, or earlier than rows of its engine that
 stand before it. *left out*: it is not executed; another row stands for it, or nothing needs its result. *inserted*: the
 program has no such row.
+"""
+
+LOOP_KINDS: Final = ("python", "device")
+"""Where a loop runs: in Python, which issues the instructions of each iteration, or on the chip."""
+
+ITERATION_STATES: Final = ("unsettled", "warm-up", "steady", "outlier")
+"""The states of a loop's iterations.
+
+*unsettled*: its execution reaches no steady state. *warm-up*: before that. *steady*: after it, and regular. *outlier*:
+after it, and not regular.
 """
 
 ARRANGEMENTS: Final = ("undeclared", "in order", "transposed", "product", "in place")

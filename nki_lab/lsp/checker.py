@@ -174,7 +174,10 @@ class Checker:
         self.examiner.examine(self.job(unit, module))
 
     def job(self, unit: Unit, module: Module, target: str = "") -> Job:
-        """Return the job to examine the newest version of a unit, on the target of its settings or another one."""
+        """Return the job to examine the newest version of a unit.
+
+        It is for the targets that its cells and the settings name, or for another one.
+        """
         settings = self._settings
         return Job(
             unit.key,
@@ -185,6 +188,7 @@ class Checker:
             target or settings.arch(module.file).target,
             settings.steps(module.file),
             settings.python(module.file),
+            targets=() if target else module.targets,
         )
 
     def _answered(self, answer: Answer) -> None:

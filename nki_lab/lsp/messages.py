@@ -18,6 +18,7 @@ class Job:
     """A version of a document to be examined; `sources` are the cells of a notebook, or the one text of a file,
     or its bytes, where the disk has it. Unless it `evaluates`, its syntax is examined only.
 
+    Cells that name a target, by their first and last lines, are among `targets`.
     A file that is open in the editor counts in place of the disk's for others that import it, until `Close`.
     """
 
@@ -30,6 +31,7 @@ class Job:
     steps: int
     python: str = ""
     evaluates: bool = True
+    targets: tuple[tuple[int, int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

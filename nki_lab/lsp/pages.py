@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types as lsp
 
 from nki_lab import query
+from nki_lab.file_system import made_private_folder, remove_folder, write_whole
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
@@ -49,12 +48,12 @@ class Pages:
 
     def _file(self, name: str, text: str) -> Path:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="nki-lab-pages-"))
+            self._folder = made_private_folder("nki-lab-pages-")
         file = self._folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)[:80]}.md"
-        file.write_text(text, encoding="utf-8")
+        write_whole(file, text.encode("utf-8", "replace"))
         return file
 
     def close(self) -> None:
         """Remove the files."""
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_folder(self._folder)

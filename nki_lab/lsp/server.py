@@ -11,6 +11,7 @@ from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 
 from nki_lab.diagnostic import Diagnostic
+from nki_lab.isa.arch import Arch
 from nki_lab.lsp.checker import QUIET_SECONDS, Checker, Unit, findings_of
 from nki_lab.lsp.collecting import Collector
 from nki_lab.lsp.convert import at_import, diagnostic_of
@@ -29,6 +30,7 @@ from nki_lab.lsp.texts import Module, Texts, path_of
 from nki_lab.lsp.trees import Trees
 from nki_lab.query.completion import forget
 from nki_lab.query.grouping import grouped
+from nki_lab.query.one_kernel import arch_at
 
 EXPLAIN: Final = "nki-lab.explain"
 """The command that gives the page of a code, as `nki-lab explain` prints it."""
@@ -118,6 +120,10 @@ class Server(LanguageServer):
         """Return the code units of positions: "utf-8", "utf-16" or "utf-32"."""
         chosen = self.server_capabilities.position_encoding
         return str(getattr(chosen, "value", chosen) or "utf-16")
+
+    def arch_at(self, module: Module, line: int) -> Arch:
+        """Return the target of a 1-based line of a module: its cell may name one, else the settings do."""
+        return arch_at(line, module.targets, self.settings.arch(module.file))
 
     @property
     def pulls(self) -> bool:

@@ -70,6 +70,12 @@ class Module:
     is_notebook: bool  # or otherwise made of several sources
 
     @cached_property
+    def targets(self) -> tuple[tuple[int, int, str], ...]:
+        """Return the first and last line of each cell that names a target, with that."""
+        cells = ["\n".join(lines) for _, lines in self.parts]
+        return tuple(magics.named_targets(cells, self.starts)) if self.is_notebook else ()
+
+    @cached_property
     def file(self) -> str:
         """Return the file's path, the URI where it is none."""
         return path_of(self.uri) or self.uri

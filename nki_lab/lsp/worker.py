@@ -35,7 +35,7 @@ MEMORY_BYTES: Final = 8 << 30
 IDLE_SECONDS: Final = 1.0
 """After so long without work, garbage is collected,"""
 GARBAGE: Final = 300_000
-"""and after a job that leaves so many objects more than there were: ten times as many take 300 MB, which the process
+"""and at work once there are so many objects more than there were: ten times as many take 300 MB, which the process
 never gives back."""
 
 
@@ -64,6 +64,7 @@ class Worker:
     def work(self) -> None:
         """Examine until the end of the input."""
         while self._read or self._asked or self._take(self._next()):
+            _tidy()
             if not self._drain():
                 return
             if self._read:
@@ -129,6 +130,7 @@ class Worker:
 
     def _examine(self, job: Job) -> None:
         def stop() -> bool:
+            _tidy()
             return not self._drain() or not self._is_current(job)
 
         request = self._request(job, stop)
@@ -143,14 +145,13 @@ class Worker:
         send(self._output, Answer(job.key, job.revision, examination=found, reads=request.library.looked_at))
         if isinstance(job.sources, bytes):  # it is looked at once
             self._documents.pop(job.key, None)
-        if gc.get_count()[0] > GARBAGE:
-            gc.collect()
 
     def _request(self, job: Job, stop: Callable[[], bool]) -> EvaluationRequest:
         project = _project(job)
         return EvaluationRequest(
             arch=arch_of(job.target),
             budget=Budget(stop=stop, begun=lambda kernel: send(self._output, Begun(job.key, kernel))),
+            targets=job.targets,
             steps=job.steps,
             given=project.signatures(Path(job.file)),
             library=self._library(project, job.python),
@@ -162,6 +163,7 @@ class Worker:
         document = self._documents.get(job.key)
 
         def stop() -> bool:
+            _tidy()
             return not self._drain() or bool(self._read) or not self._is_current(job)
 
         reply = Reply(question.number)
@@ -217,6 +219,12 @@ class Worker:
     def _failed(self, job: Job, error: Exception) -> None:
         self._documents.pop(job.key, None)
         send(self._output, Answer(job.key, job.revision, failure=f"{type(error).__name__}: {error}"))
+
+
+def _tidy() -> None:
+    """Collect garbage where there is much; most examinations are given up half-way, since somebody types."""
+    if gc.get_count()[0] > GARBAGE:
+        gc.collect()
 
 
 def _buffer(text: str) -> Buffer:

@@ -35,6 +35,11 @@ class Document:
         self._syntax: list[Diagnostic] = []
         self._cache = EvaluationCache()
 
+    @property
+    def results(self) -> EvaluationCache:
+        """Return what is remembered of its kernels."""
+        return self._cache
+
     def update(
         self, source: str | bytes | Sequence[str], kernel_names: Iterable[str] | None = None
     ) -> list[Diagnostic]:
@@ -134,7 +139,8 @@ def check(
     try:
         text, file, name, line = _source_of(path, source, function)
         kernels = [name] if name else []
-        facts = facts_of(text, kernels) if isinstance(text, ModuleSource) else known_facts(text, file, kernels)
+        with gc_relaxed():
+            facts = facts_of(text, kernels) if isinstance(text, ModuleSource) else known_facts(text, file, kernels)
     except NkiError as error:
         return list(error.diagnostics)
     if name:

@@ -40,11 +40,12 @@ def estimated(facts: SyntaxFacts, name: str, request: EvaluationRequest, cache: 
 
     It is recalled where nothing has changed that it depends on. Raises `Stopped` where the request's budget says so.
     """
-    target = request.arch.target
     for part in parts_of(facts):
         kernel = next((item for item in part.kernels if item.node.name == name), None)
         if kernel is None or part.module.function(name) is not kernel.node:
             continue
+        request = request.at(kernel.node.lineno)
+        target = request.arch.target
         signature = first_signature(facts, part, kernel, request, cache)
         grids = [] if signature is None else possible_grids(kernel, signature, request.arch)
         if signature is None or not grids:

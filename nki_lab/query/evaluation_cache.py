@@ -26,7 +26,9 @@ Place = tuple[int, int]
 """A 1-based line and a 0-based UTF-8 byte column."""
 
 KEPT: Final = 512
-"""Evaluations that one cache holds."""
+"""Results that one cache holds."""
+UNUSED: Final = 6
+"""Examinations that had no use for a result, after which it goes: each holds the text of its module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ class EvaluationCache:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, tuple[tuple[Block, ...], object, frozenset[str]]] = OrderedDict()
+        self._used: dict[Hashable, int] = {}  # the examination that had use for a result
+        self._examinations = 0
         self._calls: OrderedDict[Hashable, KnownCalls] = OrderedDict()
 
     def calls(self, key: Hashable) -> KnownCalls:
@@ -142,7 +146,7 @@ class EvaluationCache:
         then, result, depends = entry
         if len(then) != len(blocks) or not all(map(_agree, then, blocks, repeat(depends))):
             return None
-        self._kept.move_to_end(key)
+        self._note_use(key)
         line_of = _lines_between(then, blocks)
         if line_of is not None:
             result = moved_lines(result, line_of, file)
@@ -153,9 +157,26 @@ class EvaluationCache:
     def keep(self, key: Hashable, blocks: tuple[Block, ...], result: object, depends: frozenset[str]) -> None:
         """Remember a result that read the module but for the bodies of functions outside `depends`."""
         self._kept[key] = (blocks, result, depends)
-        self._kept.move_to_end(key)
+        self._note_use(key)
         while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+            self._forget(next(iter(self._kept)))
+
+    def end_examination(self) -> None:
+        """Note that a text has been examined to its end, and forget results of texts that are long gone."""
+        self._examinations += 1
+        for key in [key for key, used in self._used.items() if used < self._examinations - UNUSED]:
+            self._forget(key)
+
+    def __len__(self) -> int:
+        """Return the number of results."""
+        return len(self._kept)
+
+    def _note_use(self, key: Hashable) -> None:
+        self._kept.move_to_end(key)
+        self._used[key] = self._examinations
+
+    def _forget(self, key: Hashable) -> None:
+        del self._kept[key], self._used[key]
 
 
 def _agree(then: Block, now: Block, depends: frozenset[str]) -> bool:

@@ -46,7 +46,9 @@ V = TypeVar("V")
 
 def evaluated(facts: SyntaxFacts, request: EvaluationRequest, cache: EvaluationCache) -> Examination:
     """Evaluate the kernels of a module, each with at most four signatures."""
-    return _ModuleEvaluation(facts, request, cache).run()
+    found = _ModuleEvaluation(facts, request, cache).run()
+    cache.end_examination()
+    return found
 
 
 def signatures(facts: SyntaxFacts, request: EvaluationRequest) -> dict[str, Sequence[Signature]]:
@@ -65,6 +67,7 @@ def first_signature(
     None without one.
     """
     evaluation, name = _ModuleEvaluation(facts, request, cache), kernel.node.name
+    request = request.at(kernel.node.lineno)
     known = evaluation.signatures(part, evaluation.launches(part)).get(name) or evaluation.called_elsewhere(name)
     sure = next((item for item in known if not item.assumed), None)
     return first_recorded(evaluation.recorded_of(name), kernel.node, request.arch) if sure is None else sure
@@ -204,7 +207,7 @@ class _ModuleEvaluation:
         self, part: Part, kernel: KernelFunction, signature: Signature, *, inner: bool = False
     ) -> KernelEvaluation | None:
         """Return the evaluation of a function with one signature, None where that cannot be meant."""
-        grids = found_calls.possible_grids(kernel, signature, self._request.arch)
+        grids = found_calls.possible_grids(kernel, signature, self._request_for(part, kernel).arch)
         found = []
         for grid in grids:
             result = self._evaluate(part, kernel, replace(signature, grid=grid), inner=inner)
@@ -241,7 +244,7 @@ class _ModuleEvaluation:
 
     def _evaluate_recorded(self, part: Part, function: KernelFunction) -> bool:
         """Evaluate a kernel or helper with recorded calls under which it reaches more; return whether there are any."""
-        request, name = self._request, function.node.name
+        request, name = self._request_for(part, function), function.node.name
         calls = self.recorded_of(name)
 
         def evaluate(signature: Signature, call: CallRecord) -> KernelEvaluation | None:
@@ -266,7 +269,7 @@ class _ModuleEvaluation:
             if not self._evaluate_all(part, kernel, signatures) and not self._evaluate_recorded(part, kernel):
                 self._without_shapes.append(kernel)
             if kernel.node.name not in self._entered:
-                self._sample(part, kernel.node.name, kernel.dialect)
+                self._sample(part, kernel)
 
     def _called_elsewhere(self, names: frozenset[str]) -> Mapping[str, tuple[Signature, ...]]:
         request = self._request
@@ -276,9 +279,10 @@ class _ModuleEvaluation:
         """Return the signatures with which other files call a function."""
         return self._called_elsewhere(frozenset({name})).get(name, ())
 
-    def _sample(self, part: Part, name: str, dialect: Dialect) -> None:
+    def _sample(self, part: Part, function: KernelFunction) -> None:
         """Evaluate a function of whose arguments nothing is known: what is wrong then is wrong for all of them."""
-        request, file = self._request, part.module.file
+        request, file = self._request_for(part, function), part.module.file
+        name, dialect = function.node.name, function.dialect
         key = ("assumed", file, name, len(part.blocks), request.arch.target, request.options, dialect, request.possible)
         if self._left <= 0:
             self._excused[name] = "no-steps"
@@ -364,16 +368,16 @@ class _ModuleEvaluation:
             self._evaluate_all(part, helper, found.get(name, ()), inner=True)
         for name, helper in helpers.items():
             if name not in self._entered:
-                self._sample(part, name, helper.dialect)
+                self._sample(part, helper)
         self._evaluate_through(frozenset(helpers).difference(found))
 
     def _evaluate_through(self, helpers: frozenset[str]) -> None:
         """Evaluate kernels of other files that call functions of this one: what they find here is found here."""
         facts, request, count = self._facts, self._request, 0
-        saved = request.library.load(request.library.place(facts.file), {}, facts.file) if helpers else None
-        if saved is None:
-            return
-        for module, path in found_calls.reaching(facts.file, helpers, request.library):
+        for module, path in found_calls.reaching(facts.file, helpers, request.library) if helpers else ():
+            saved = request.library.load(request.library.place(facts.file), {}, facts.file)
+            if saved is None:
+                return
             kernels = [item.node.name for item in facts_of(module).functions if item.is_entry]
             own = calls_in(module, path, request.library, request.budget.stop).own
             lacking = frozenset(name for name in kernels if not own.get(name))
@@ -405,6 +409,11 @@ class _ModuleEvaluation:
             asked = [(signature, item) for signature, item in found if item is not None and item is not _LATE]
             self._known += [Examination(reach=replace(item.reach, entered=frozenset())) for _, item in asked]
             self._findings += _findings(self._facts, kernel, asked)
+
+    def _request_for(self, part: Part, function: KernelFunction) -> EvaluationRequest:
+        """Return the request for a function: in a notebook its cell may name a target."""
+        here = part.module.file == self._facts.file
+        return self._request.at(function.node.lineno) if here else self._request
 
     # -- cached evaluations --------------------------------------------------------------------------------------------
 
@@ -441,7 +450,8 @@ class _ModuleEvaluation:
 
         A `request` takes the place of the module's.
         """
-        request, file, values = request or self._request, part.module.file, signature_key(signature)
+        request = request or self._request_for(part, kernel)
+        file, values = part.module.file, signature_key(signature)
         key = (
             file,
             kernel.node.name,

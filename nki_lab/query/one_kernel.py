@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.isa.arch import Arch
+from nki_lab.diagnostic import Diagnostic, NkiError, Related
+from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.dtype import NamedDType
 from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.interpreter import (
@@ -51,7 +51,8 @@ class EvaluationRequest:
     has the modules that it imports; without one what they have is unknown. Unless `judged`, only the faults of single
     instructions are found: a run that follows judges the whole program. `alone` says that the facts are those of one
     kernel among others. `light` evaluates a function without shapes once, and concludes nothing from it. With
-    `possible`, what is wrong for some arguments of a function without shapes is found too.
+    `possible`, what is wrong for some arguments of a function without shapes is found too. Cells that name a target are
+    evaluated for that one: `targets` has their first and last lines.
     """
 
     arch: Arch
@@ -66,6 +67,21 @@ class EvaluationRequest:
     alone: bool = False
     light: bool = False
     recorded: Calls = field(default_factory=dict)
+    targets: tuple[tuple[int, int, str], ...] = ()
+
+    def at(self, line: int) -> EvaluationRequest:
+        """Return the request for a function that begins on a line."""
+        arch = arch_at(line, self.targets, self.arch)
+        return self if arch is self.arch else replace(self, arch=arch)
+
+
+def arch_at(line: int, targets: Iterable[tuple[int, int, str]], arch: Arch) -> Arch:
+    """Return the target of a line: that of the cell around it, where it names one that there is, else `arch`."""
+    name = next((name for first, last, name in targets if first <= line <= last), "")
+    try:
+        return arch_of(name) if name else arch
+    except NkiError:  # the cell's run says so
+        return arch
 
 
 def evaluation_of(

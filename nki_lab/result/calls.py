@@ -27,17 +27,19 @@ from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.result.cached_profile import SECONDS, CachedProfile
 from nki_lab.result.outcome import Run
 from nki_lab.result.profile_cache import ProfileCache, can_save
+from nki_lab.result.ranks import RankRuns
 from nki_lab.result.recorded import SavedRun
 
 
 @with_user_frames
-def run_ranks(kernel: Callable[..., object], arguments: Sequence[object], **keywords: Any) -> tuple[Run, ...]:
-    """Run a kernel on as many ranks as there are `arguments`, and give each rank's Run.
+def run_ranks(kernel: Callable[..., object], arguments: Sequence[object], **keywords: Any) -> RankRuns:
+    """Run a kernel on as many ranks as there are `arguments`, and give each rank's Run, by rank.
 
     An entry of `arguments` is what a rank is called with: a tuple of positional arguments, a mapping of keywords, or a
-    single array. `keywords` are those of `nki_lab.run`, the same for all ranks. The ranks run at the same time, each
-    in a thread; what they exchange is exact, and their times know nothing of each other. The first fault of a rank is
-    raised, where `on_error` does not say otherwise.
+    single array. `keywords` are those of `nki_lab.run`, the same for all ranks. The ranks run at the same time, each in
+    a thread; what they exchange is exact. The times of a rank's Run know nothing of the others; the result itself is
+    seen, saved and exported as all ranks together, which wait for each other in collectives. The first fault of a rank
+    is raised, where `on_error` does not say otherwise.
     """
     if not isinstance(arguments, (list, tuple)) or not arguments:
         raise coded_error(
@@ -77,7 +79,7 @@ def run_ranks(kernel: Callable[..., object], arguments: Sequence[object], **keyw
             if not isinstance(error, NkiError) or error.diagnostics[0].code != "NKI241"
         }
         raise min((causes or failed).items())[1]
-    return tuple(done[number] for number in range(len(arguments)))
+    return RankRuns([done[number] for number in range(len(arguments))])
 
 
 @with_user_frames

@@ -10,7 +10,6 @@ import contextlib
 import os
 import re
 import secrets
-import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from nki_lab.diagnostic import NkiError
+from nki_lab.file_system import remove_folder, take_name
 from nki_lab.kernel_runtime.recording import Recording
 
 LIMIT: Final = 512 * 2**20
@@ -58,7 +58,7 @@ class ProfileCache:
         try:
             recording = Recording.open(path)
         except (NkiError, OSError):
-            shutil.rmtree(path, ignore_errors=True)
+            remove_folder(path)
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
@@ -73,9 +73,9 @@ class ProfileCache:
             if not self._is_ours():
                 return False
             recording.save(draft)
-            os.rename(draft, path)  # noqa: PTH104 - refuses to replace an entry, which is then another process's
+            take_name(draft, path)  # refuses to replace an entry, which is then another process's
         except (NkiError, OSError):
-            shutil.rmtree(draft, ignore_errors=True)
+            remove_folder(draft)
             return path.is_dir()
         self._shrink(path)
         return True
@@ -93,7 +93,7 @@ class ProfileCache:
         """Remove all entries; return how many there were."""
         found = [*self._folders(_NAME), *self._folders(_DRAFT)]
         for path in found:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_folder(path)
         return len(found)
 
     def _path(self, digest: str) -> Path:
@@ -124,10 +124,10 @@ class ProfileCache:
             if total <= self.limit:
                 break
             if item.path != newest:
-                shutil.rmtree(item.path, ignore_errors=True)
+                remove_folder(item.path)
                 total -= item.nbytes
         now = newest.stat().st_mtime if newest.exists() else 0.0
         for draft in self._folders(_DRAFT):
             with contextlib.suppress(OSError):
                 if now - draft.stat().st_mtime > _STALE:
-                    shutil.rmtree(draft, ignore_errors=True)
+                    remove_folder(draft)

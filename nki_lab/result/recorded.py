@@ -12,6 +12,7 @@ from nki_lab.export.findings import counts, findings
 from nki_lab.extras import extra
 from nki_lab.kernel_runtime.protocols import ErrorGrowth, ValueSource
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.recording.loops import Loop, loops
 from nki_lab.session import NotRecorded
 from nki_lab.session.arrays import Array
 from nki_lab.session.tiles import no_growth, tiles_of
@@ -94,8 +95,9 @@ class Recorded:
         """Return the columns of a chart as a pyarrow Table, or as a pandas DataFrame with `pandas`.
 
         `plot` is the name of a chart of `nki_lab.plots` (`utilisation`, `memory`, `bandwidth`, `roofline`, `roofs`,
-        `dma_sizes`, `dma_curve`, `stalls`), `options` are those of its columns: `bins` or `bin_ns`. The figure draws
-        exactly these columns. NKI022 where the package is missing; `pip install nki-lab[save]` brings pyarrow.
+        `dma_sizes`, `dma_curve`, `stalls`), or `loops` or `iterations`; `options` are those of its columns: `bins` or
+        `bin_ns`. The figure draws exactly these columns. NKI022 where the package is missing; `pip install nki-
+        lab[save]` brings pyarrow.
         """
         from nki_lab.plots.columns import frame
 
@@ -114,6 +116,12 @@ class Recorded:
                 operand="pandas",
                 help="pip install pandas, or take the pyarrow Table",
             ) from None
+
+    def loops(self) -> tuple[Loop, ...]:
+        """Return the loops of the run, outer ones before inner ones, with what their iterations take; times in
+        picoseconds. `to_frame("iterations")` has each iteration.
+        """
+        return loops(self.recording).loops
 
     def _written(self, path: str | os.PathLike[str], write: Writer) -> Path:
         write(self.recording, path)

@@ -1,4 +1,4 @@
-"""NKI407 to NKI411: races between the cores of a launch, and transfers that overlap."""
+"""NKI407 to NKI411 and NKI422: races between the cores of a launch, and instructions that overlap themselves."""
 
 from __future__ import annotations
 
@@ -36,5 +36,6 @@ def without_consequences(found: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 RULES: Final = {
-    code: program_rule(code)(partial(check, code)) for code in ("NKI407", "NKI408", "NKI409", "NKI410", "NKI411")
+    code: program_rule(code)(partial(check, code))
+    for code in ("NKI407", "NKI408", "NKI409", "NKI410", "NKI411", "NKI422")
 }

@@ -30,7 +30,7 @@ def check(facts: SyntaxFacts) -> Findings:
             warnings.simplefilter("ignore")
             # A notebook cell may await at top level.
             flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-            part = [node for node in part if _is_safe_to_compile(node)]
+            part = [node for node in part if not _is_plain(node) and _is_safe_to_compile(node)]
             compile(ast.Module(body=part, type_ignores=[]), facts.file, "exec", flags=flags, dont_inherit=True)
     except PARSER_FAILURES as failure:
         fault = unparsable(failure, facts.file, facts.lines, in_bytes=True)
@@ -38,6 +38,32 @@ def check(facts: SyntaxFacts) -> Findings:
             yield fault
     else:
         _compiled.update(fresh)
+
+
+_CONTAINERS: Final = (ast.List, ast.Tuple, ast.Set)
+_VALUES: Final = frozenset((ast.Constant, ast.Name, *_CONTAINERS))
+
+
+def _is_plain(statement: ast.stmt) -> bool:
+    """Return whether a statement binds one name to constants, names and lists of them: nothing can be wrong with it.
+
+    A table of a million numbers takes Python's compiler longer than its parser.
+    """
+    if not isinstance(statement, ast.Assign) or not all(map(_is_usual_name, statement.targets)):
+        return False
+    stack = [statement.value]
+    while stack:
+        node = stack.pop()
+        kinds = set(map(type, node.elts)) if isinstance(node, _CONTAINERS) else {type(node)}
+        if not kinds <= _VALUES:
+            return False
+        if isinstance(node, _CONTAINERS) and not kinds.isdisjoint(_CONTAINERS):
+            stack += [item for item in node.elts if isinstance(item, _CONTAINERS)]
+    return True
+
+
+def _is_usual_name(target: ast.expr) -> bool:
+    return isinstance(target, ast.Name) and target.id != "__debug__"
 
 
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp)

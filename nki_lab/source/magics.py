@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +21,7 @@ _BINDING: Final = frozenset({"run", "pylab", "load", "store", "autocall"})
 """Line magics that may bind names."""
 
 _CELL_MAGIC: Final = re.compile(r"%%(\w*)")
+_TARGET: Final = re.compile(r"%%nki\b.*?\s--target(?:=|\s+)['\"]?([\w-]+)")
 _LINE_MAGIC: Final = re.compile(r"[%!]|\?{1,2}\s*[\w.*%]|,|;(?=\w)|/(?=\w)")
 _ASSIGNED: Final = re.compile(r"(?P<head>[^\W\d][\w\s,.*\[\]'\"()]*?=\s*)(?:%(?=[^\W\d])|!(?!=))")
 _HELP: Final = re.compile(r"[%\w.*\[\]'\"()]+\?{1,2}\s*$")
@@ -47,6 +49,16 @@ def python_of(cell: str) -> str:
             joined = lines[number] != line and line.rstrip().endswith("\\")
         state.read(lines[number])
     return "\n".join(lines)
+
+
+def named_targets(cells: Sequence[str], starts: Sequence[int]) -> Iterator[tuple[int, int, str]]:
+    """Yield the first and last line (1-based) of each cell that names a target, with that; `starts` are the lines above
+    the cells.
+    """
+    for cell, start in zip(cells, starts, strict=True):
+        found = _TARGET.match(cell.lstrip())
+        if found is not None:
+            yield start + 1, start + cell.count("\n") + 1, found[1]
 
 
 def binds_unseen(cell: str) -> bool:

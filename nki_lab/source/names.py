@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from typing import Final
+from weakref import ReferenceType, ref
 
 from nki_lab.source.scopes import OWN_SCOPE, bound_by, outer_parts
 from nki_lab.source.trees import FUNCTIONS, attribute_path, children, parameters
@@ -29,15 +30,19 @@ _ALIAS_DEPTH: Final = 8
 
 
 class NameUses:
-    """Names that one function, class body, lambda or module mentions."""
+    """Names that one function, class body, lambda or module mentions.
 
-    __slots__ = ("aliases", "annotated", "attributes", "bound", "calls", "children", "declared", "definitions",
-                 "import_nodes", "imports", "loads", "mentions", "node", "parent", "stars", "stores",
+    It does not keep the scope around it: thus the tree of a text is gone once nobody has its module's scope any more.
+    """
+
+    __slots__ = ("__weakref__", "_parent",
+                 "aliases", "annotated", "attributes", "bound", "calls", "children", "declared", "definitions",
+                 "import_nodes", "imports", "loads", "mentions", "node", "stars", "stores",
                  "values")  # fmt: skip
 
     def __init__(self, node: ast.AST) -> None:
         self.node = node
-        self.parent: NameUses | None = None
+        self._parent: ReferenceType[NameUses] | None = None
         self.children: list[NameUses] = []
         self.definitions: dict[str, list[NameUses]] = {}
         self.aliases: dict[str, ast.expr] = {}
@@ -54,9 +59,14 @@ class NameUses:
         self.import_nodes: list[ast.Import | ast.ImportFrom] = []
         self.declared: list[str] = []  # global and nonlocal
 
+    @property
+    def parent(self) -> NameUses | None:
+        """Return the scope around this one."""
+        return None if self._parent is None else self._parent()
+
     def adopt(self, inner: NameUses) -> None:
         """Become the scope around `inner`."""
-        inner.parent = self
+        inner._parent = ref(self)
         self.children.append(inner)
         if isinstance(inner.node, (*FUNCTIONS, ast.ClassDef)):
             self.definitions.setdefault(inner.node.name, []).append(inner)
@@ -96,7 +106,7 @@ def names_of(tree: ast.Module, before: NameUses | None = None) -> NameUses:
         node, scope = stack.pop()
         if type(node) not in OWN_SCOPE:
             _note(node, scope)
-            stack.extend([(child, scope) for child in _evaluated_children(node)])
+            stack.extend([(child, scope) for child in _evaluated_children(node) if type(child) is not ast.Constant])
         else:
             stack.extend((item, scope) for item in outer_parts(node))
             inner = known.get(node)

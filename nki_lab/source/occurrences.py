@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from typing import Any, Final, Literal
+from weakref import ref
 
 from nki_lab.source.scopes import bound_by
 from nki_lab.source.trees import FUNCTIONS, children, defaults, parameters
@@ -35,15 +36,17 @@ class NameScope:
     """The names that a module, function, class body or comprehension mentions.
 
     `kind` is "module", "function", "class", "comprehension" or "types" (around a function with type parameters).
+    It does not keep the scope around it, so that the tree of a text goes with the module's scope.
     """
 
-    __slots__ = ("assigned", "attributes", "bound", "calls", "children", "globals", "imports", "keywords", "kind",
-                 "node", "nonlocals", "occurrences", "parent", "stars")  # fmt: skip
+    __slots__ = ("__weakref__", "_parent",
+                 "assigned", "attributes", "bound", "calls", "children", "globals", "imports", "keywords", "kind",
+                 "node", "nonlocals", "occurrences", "stars")  # fmt: skip
 
     def __init__(self, kind: str, node: ast.AST, parent: NameScope | None) -> None:
         self.kind = kind
         self.node = node
-        self.parent = parent
+        self._parent = None if parent is None else ref(parent)
         self.children: list[NameScope] = []
         self.occurrences: dict[str, list[Occurrence]] = {}
         self.bound: set[str] = set()
@@ -57,6 +60,11 @@ class NameScope:
         self.stars: list[ast.ImportFrom] = []
         if parent is not None:
             parent.children.append(self)
+
+    @property
+    def parent(self) -> NameScope | None:
+        """Return the scope around this one."""
+        return None if self._parent is None else self._parent()
 
     def subtree(self) -> Iterator[NameScope]:
         """Yield this scope and those inside it."""
@@ -135,7 +143,7 @@ def occurrences_of(tree: ast.Module, before: NameScope | None = None) -> NameSco
         stack.extend((part, scope) for part in reversed(outside))
         stack.extend(reversed(inside))
         if kept is not None:
-            kept.parent = module
+            kept._parent = ref(module)
             module.children.append(kept)
     for scope in module.subtree():
         module.bound |= scope.globals & scope.bound

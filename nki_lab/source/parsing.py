@@ -9,7 +9,7 @@ from typing import Final
 from nki_lab.diagnostic import Diagnostic, Span, diagnose
 from nki_lab.source.module import PARSER_FAILURES, Cell, ModuleSource, parsed, tree_of
 from nki_lab.source.moved_lines import moved_finding
-from nki_lab.source.recovery import move, recovered
+from nki_lab.source.recovery import move, recovered, seems_several, without_frames
 from nki_lab.source.reparsing import Change, between, change_between, change_inside, common_ends
 
 
@@ -22,8 +22,10 @@ def recovered_module(text: str, file: str, *, shared: bool = True) -> ModuleSour
     try:
         return parsed(text, file) if shared else ModuleSource(text, file, tree_of(text, file))
     except SyntaxError as failure:
-        lines = text.split("\n")
-        found = recovered(lines, failure, lambda part: tree_of(part, file))
+        whole = without_frames(failure)
+    # Not inside of `except`: the failures of parts would hold that of the whole as their context.
+    lines = text.split("\n")
+    found = recovered(lines, whole, lambda part: tree_of(part, file))
     faults = sorted(
         (unparsable(item, file, lines) for item in found.failures), key=lambda item: (item.line, item.column)
     )
@@ -33,6 +35,8 @@ def recovered_module(text: str, file: str, *, shared: bool = True) -> ModuleSour
 
 
 _OPEN_TEXT: Final = "unterminated triple-quoted"
+_OPEN: Final = (_OPEN_TEXT, "EOF", "indent")
+"""Mistakes that reach beyond the statement that they are in."""
 
 
 def parsed_as_typed(text: str, file: str, before: ModuleSource | None = None) -> ModuleSource:
@@ -123,6 +127,10 @@ def _changed(before: ModuleSource, change: Change, text: str, lines: Sequence[st
     statements = change.statements(read.tree)
     if statements is None or any(line <= change.start for line in read.unread):
         return None
+    if any(text in fault.message for fault in read.faults for text in _OPEN):
+        return None  # what the mistake is depends on the lines below
+    if read.faults and change.path and seems_several(change.outermost(lines)):
+        return None  # around a mistake, its beginning and its end are read as statements of their own
     tree = ast.Module(body=change.applied(before.tree.body, statements), type_ignores=[])
     return ModuleSource(text, file, tree, read.faults, read.unread)
 

@@ -63,7 +63,8 @@ def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], a
         start = starts[piece]
         # Empty lines above give a large piece its place at once; small ones are moved there.
         above = start if (starts[piece + 1] - start) * _SMALL > start else 0
-        taken, tree, failure = _longest(lines, starts, piece, lambda text: parse("\n" * above + text))  # noqa: B023
+        wider = again if spent < CHARACTERS else None
+        taken, tree, failure = _longest(lines, starts, piece, "\n" * above, parse, wider)
         piece += taken
         if tree is None:
             part = ["" for _ in range(above)] + list(lines[start : starts[piece]])
@@ -74,6 +75,11 @@ def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], a
         move(tree.body, start - above)
         body += tree.body
     return Recovered(ast.Module(body=body, type_ignores=[]), tuple(failures or [whole]), frozenset(unread))
+
+
+def seems_several(lines: Sequence[str]) -> bool:
+    """Return whether lines of one statement look like several: it goes on at the start of a line."""
+    return sum(1 for _ in _pieces(lines)) > 1
 
 
 def _pieces(lines: Sequence[str]) -> Iterator[int]:
@@ -88,18 +94,28 @@ def _pieces(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _longest(
-    lines: Sequence[str], starts: list[int], piece: int, parse: Callable[[str], ast.Module]
+    lines: Sequence[str],
+    starts: list[int],
+    piece: int,
+    blank: str,
+    parse: Callable[[str], ast.Module],
+    wider: Callable[[str], ast.Module] | None,
 ) -> tuple[int, ast.Module | None, SyntaxError]:
-    """Return the number of pieces that parse as one, and their tree; one piece and no tree where none do."""
+    """Return the number of pieces that parse as one below `blank` lines, and their tree; one piece and no tree where
+    none do.
+
+    `wider` parses several pieces; without it the first is read alone.
+    """
     first = SyntaxError("invalid syntax")
-    for width in _WIDTHS:
+    for width in _WIDTHS if wider is not None else _WIDTHS[:1]:
         end = min(piece + width, len(starts) - 1)
         if width > 1 and (starts[end] - starts[piece] > _PIECE_LINES or end < piece + width):
             break
         try:
-            return width, parse("\n".join(lines[starts[piece] : starts[end]])), first
+            read = parse if width == 1 or wider is None else wider
+            return width, read(blank + "\n".join(lines[starts[piece] : starts[end]])), first
         except SyntaxError as failure:
-            first = failure if width == 1 else first
+            first = without_frames(failure) if width == 1 else first
             if not any(text in failure.msg for text in _OPEN_END):
                 break
         except (ValueError, RecursionError, MemoryError, SystemError):
@@ -117,7 +133,7 @@ def _around(lines: Sequence[str], failure: SyntaxError, parse: Callable[[str], a
             assert parse is not None
             tree = parse("\n".join(attempt.work))
         except SyntaxError as next_failure:
-            failure = next_failure
+            failure = without_frames(next_failure)
         except (ValueError, RecursionError, MemoryError, SystemError):
             break
         else:
@@ -125,6 +141,11 @@ def _around(lines: Sequence[str], failure: SyntaxError, parse: Callable[[str], a
             return Recovered(tree, tuple(attempt.failures), frozenset(attempt.unread))
     unread = frozenset(number + 1 for number, line in enumerate(lines) if line.strip())
     return Recovered(ast.Module(body=[], type_ignores=[]), (first,), unread)
+
+
+def without_frames(failure: SyntaxError) -> SyntaxError:
+    """Return a failure without the frames in which it came about: they hold it, and trees that nobody needs."""
+    return failure.with_traceback(None)
 
 
 def _moved(failure: SyntaxError, count: int) -> SyntaxError:

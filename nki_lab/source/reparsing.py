@@ -51,6 +51,11 @@ class Change:
         above = (*("",) * (self.start - 1), _OPENER) if self.path else ("",) * self.start
         return (*above, *lines[self.start : self.stop])
 
+    def outermost(self, lines: Sequence[str]) -> Sequence[str]:
+        """Return the lines of the statement at module level that the change is in."""
+        owner = self.path[0].owner
+        return lines[first_line(owner) - 1 : (owner.end_lineno or owner.lineno) + self.moved]
+
     def statements(self, read: ast.Module) -> list[ast.stmt] | None:
         """Return the statements that were read; None where they are no block any more."""
         if not self.path:

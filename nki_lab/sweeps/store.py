@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from nki_lab.diagnostic import coded_error
 from nki_lab.extras import extra
-from nki_lab.file_system import rename_over, sync
+from nki_lab.file_system import require_writable_folder, whole_file
 from nki_lab.source_files import require_file
 from nki_lab.sweeps.columns import COLUMNS, STATUSES, Row
 
@@ -64,9 +62,7 @@ class Store:
         """Make the folder, and check that files can be written there: NKI021 before anything is computed."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self.folder)
-            os.close(handle)
-            Path(name).unlink()
+            require_writable_folder(self.folder)
         except OSError as error:
             raise coded_error(
                 "NKI021",
@@ -102,17 +98,8 @@ class Store:
             [(name, pyarrow.type_for_alias(kind)) for name, kind in kinds.items()], metadata={FORMAT: VERSION}
         )
         table = pyarrow.Table.from_pylist([{name: row.get(name) for name in kinds} for row in rows], schema=schema)
-        handle, draft = tempfile.mkstemp(prefix=f".{_PREFIX}", dir=self.folder)
-        os.close(handle)
-        try:
-            parquet.write_table(table, draft)
-            Path(draft).chmod(0o644)
-            sync(Path(draft))
-            rename_over(draft, self.folder / f"{_PREFIX}{uuid.uuid4().hex}.parquet")
-        except BaseException:
-            with suppress(OSError):
-                Path(draft).unlink()
-            raise
+        with whole_file(self.folder / f"{_PREFIX}{uuid.uuid4().hex}.parquet") as stream:
+            parquet.write_table(table, stream)
 
     def _read(self, path: Path) -> None:
         import pyarrow

@@ -22,7 +22,7 @@ from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.recording.figures import hbm_bytes_per_ns
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
 from nki_lab.kernel_runtime.timing import Timing, makespans_without, walk
-from nki_lab.kernel_runtime.vocabulary import STALL_REASONS
+from nki_lab.kernel_runtime.vocabulary import LOOP_KINDS, STALL_REASONS
 from nki_lab.rules import TimedFacts, check_timed
 from nki_lab.rules.timed_facts import WORTHWHILE
 from nki_lab.source_files import shown_names
@@ -263,7 +263,10 @@ class Timeline:
         return made
 
     def _tables(self) -> dict[str, Any]:
-        tables = recorded_tables(self.chip, self.schedule, self.timing, self.chip_allocation)
+        tables: dict[str, Any] = recorded_tables(self.chip, self.schedule, self.timing, self.chip_allocation)
+        on_device = {region.site for region in self.source.regions}
+        kinds = [LOOP_KINDS.index("device" if item.site in on_device else "python") for item in self.chip.iterations]
+        tables["iterations"]["kind"] = kinds
         if self.recorded is None:
             return tables
         return tables_of_program(self.recorded, self.program, self.chip, self.schedule, self.timing, tables)

@@ -37,7 +37,14 @@ BUCKETS: Final = 2048
 MANY_BUCKETS: Final = 16384
 """The same where rows are loaded a range at a time and what lies between a screen and a range is drawn from sums."""
 
-TABLES: Final = {**rows.TABLES, **overview.TABLES, "lifetimes": LIFETIMES, "usage": USAGE}
+TABLES: Final = {
+    **rows.TABLES,
+    **overview.TABLES,
+    "iterations": (*overview.TABLES["iterations"], *overview.ITERATIONS),
+    "lifetimes": LIFETIMES,
+    "usage": USAGE,
+    "exchanges": overview.EXCHANGES,
+}
 """Columns of the tables of messages; sums of lanes (`zoom`) apart."""
 
 

@@ -35,11 +35,38 @@ class Machine(TypedDict):
 
 
 class LaneName(TypedDict):
-    """A lane; `kind` is one of the lane kinds."""
+    """A lane; `kind` is one of the lane kinds. Messages of older versions have no `rank`, which is then 0."""
 
     name: str
     kind: str
     core: int
+    rank: NotRequired[int]
+
+
+class LoopFigures(TypedDict):
+    """A loop with its figures, as `nki_lab.kernel_runtime.recording.loops.Loop` has them, times in picoseconds.
+
+    `parent` is a place in the list of loops, -1: none. `source` is -1 and `line` 0 where they are unknown.
+    """
+
+    variable: str
+    kind: str
+    parent: int
+    depth: int
+    core: int
+    source: int
+    line: int
+    executions: int
+    iterations: int
+    begin: int
+    end: int
+    warm_up: int
+    outliers: int
+    steady: bool
+    interval: int
+    mean: float
+    spread: float
+    representative: int
 
 
 class Source(TypedDict):
@@ -126,6 +153,8 @@ class Header(TypedDict):
     before another instruction was issued. `dma_busy` is, by core, the time in which any DMA queue executes, and
     `dma_waiting` the time in which none does before one will. Messages of older versions have neither, no
     `bottlenecks` and no `machine`, which is missing of unknown targets too.
+    `core_names` has the words for each core where there are several: "core 1", "rank 2". `loops` are those of the run,
+    outer ones before inner ones; the table `iterations` numbers them. Messages of older versions have neither.
     Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
     """
 
@@ -149,6 +178,8 @@ class Header(TypedDict):
     dma_waiting: NotRequired[Mapping[str, int]]
     lines: list[LineTime]
     bottlenecks: NotRequired[list[Sentence]]
+    core_names: NotRequired[Mapping[str, str]]
+    loops: NotRequired[list[LoopFigures]]
     zoom_shift: NotRequired[int]
 
 

@@ -23,6 +23,9 @@ MAGIC: Final = b"NKIW"
 VERSION: Final = 1
 """Raised by a change that older pages cannot read."""
 
+MOST_MESSAGE: Final = 1 << 30
+"""Bytes of the largest message that a page takes; a run of a million rows has some 80 MB."""
+
 _WIDTHS: Final = ("u1", "i1", "u2", "i2", "u4", "i4")
 _ALIGN: Final = 8
 _AT_ONCE: Final = 2**22  # bytes that zlib gets in one call: a tenth of a second

@@ -12,8 +12,9 @@ from nki_lab.kernel_runtime.recording import Recording, bottlenecks
 from nki_lab.kernel_runtime.recording.columns import Array, whole
 from nki_lab.kernel_runtime.recording.digest import Digest, digest
 from nki_lab.kernel_runtime.recording.figures import hbm_bytes_per_ns
+from nki_lab.kernel_runtime.recording.loops import loops
 from nki_lab.kernel_runtime.timing import curve
-from nki_lab.wire.header_types import Capacity, Finding, Header, LineTime, Machine, Part
+from nki_lab.wire.header_types import Capacity, Finding, Header, LineTime, LoopFigures, Machine, Part
 from nki_lab.wire.labels import Names
 from nki_lab.wire.message import Delta
 from nki_lab.wire.rows import Steps, Tables
@@ -46,6 +47,12 @@ TABLES: Final = {
 USAGE: Final = ("time", "core", "sbuf", "psum")
 """The columns of the table `usage` in a message: those recorded, for each core."""
 
+ITERATIONS: Final = ("in_loop", "execution", "begin", "length", "rows", "interval", "state")
+"""Columns of the table `iterations` in a message beside those recorded: `recording.loops.Iterations`."""
+
+EXCHANGES: Final = ("call", "rank", "what", "source", "sent", "sends", "row", "bytes")
+"""The columns of the table `exchanges` in a message: those recorded, with steps in place of rows."""
+
 LIFETIMES: Final = ("buffer", "start", "end", "first", "last", "written", "writer")
 """The columns of the table `lifetimes` in a message: those recorded, and `in_steps` in place of rows."""
 
@@ -64,7 +71,9 @@ def header(recording: Recording, names: Names, fault: int, step_of: Array) -> He
         "steps": len(recording),
         "fault": fault,
         "capacity": capacity(str(summary.get("target") or ""), len({lane.core for lane in recording.lanes})),
-        "lanes": [{"name": lane.name, "kind": lane.kind, "core": lane.core} for lane in recording.lanes],
+        "lanes": [
+            {"name": lane.name, "kind": lane.kind, "core": lane.core, "rank": lane.rank} for lane in recording.lanes
+        ],
         "stalls": list(recording.stalls),
         "names": names.all,
         "sources": [
@@ -92,11 +101,40 @@ def header(recording: Recording, names: Names, fault: int, step_of: Array) -> He
         "dma_busy": {str(core): time for core, time in sorted(times.dma.items())},
         "dma_waiting": {str(core): time for core, time in sorted(times.dma_waiting.items())},
         "lines": _lines(recording, times),
+        "core_names": {str(core): name for core, name in recording.core_names.items() if name},
+        "loops": _loops(recording, sources.texts("path")),
     }
     if fault >= 0 and summary.get("fault_after") is True:
         head["fault_after"] = True
     known = machine(head["target"])
     return {**head, "machine": known} if known else head
+
+
+def _loops(recording: Recording, paths: Sequence[str]) -> list[LoopFigures]:
+    numbers = {path: number for number, path in enumerate(paths)}
+    return [
+        {
+            "variable": loop.variable,
+            "kind": loop.kind,
+            "parent": loop.parent,
+            "depth": loop.depth,
+            "core": loop.core,
+            "source": numbers.get(loop.file, -1),
+            "line": loop.line,
+            "executions": loop.executions,
+            "iterations": loop.iterations,
+            "begin": loop.begin,
+            "end": loop.end,
+            "warm_up": loop.warm_up,
+            "outliers": loop.outliers,
+            "steady": loop.steady,
+            "interval": loop.interval,
+            "mean": loop.mean,
+            "spread": loop.spread,
+            "representative": loop.representative,
+        }
+        for loop in loops(recording).loops
+    ]
 
 
 def _part(part: bottlenecks.Part, paths: Sequence[str], step_of: Array) -> Part:
@@ -105,7 +143,7 @@ def _part(part: bottlenecks.Part, paths: Sequence[str], step_of: Array) -> Part:
         out["hue"] = part.kind
     if part.row >= 0:
         out["waiting"] = int(step_of[part.row])
-    if part.line:
+    if part.line and part.file in paths:  # the finding of a recording may name any file
         out |= {"source": paths.index(part.file), "line": part.line}
     return out
 
@@ -185,6 +223,27 @@ def tables(steps: Steps, names: Names) -> Tables:
     recorded, found = recording.table("lifetimes"), steps.lifetimes
     out["lifetimes"] = {name: found[name] if name in found else whole(recorded[name]) for name in LIFETIMES}
     out["usage"] = dict(recording.usage_by_core())
+    found_loops = loops(recording).iterations
+    out["iterations"] |= {
+        "in_loop": found_loops.loop,
+        "execution": found_loops.execution,
+        "begin": Delta(found_loops.begin),
+        "length": found_loops.end - found_loops.begin,
+        "rows": found_loops.rows,
+        "interval": found_loops.interval,
+        "state": found_loops.state,
+    }
+    out["exchanges"] = _exchanges(steps)
+    return out
+
+
+def _exchanges(steps: Steps) -> dict[str, Array | Delta]:
+    """The table `exchanges` with steps in place of rows."""
+    table = steps.recording.table("exchanges")
+    out: dict[str, Array | Delta] = {name: whole(table[name]) for name in EXCHANGES}
+    for name in ("sends", "row"):
+        row = whole(table[name])
+        out[name] = np.where(row >= 0, steps.step_of[row], -1) if len(row) else row
     return out
 
 

@@ -63,8 +63,11 @@ class Lab:
 
 
 @contextlib.contextmanager
-def lab(folder: Path, *, without: tuple[str, ...] = ()) -> Iterator[Lab]:
-    """Start JupyterLab for a folder, `without` some extensions; what it keeps of itself goes into a hidden one there."""
+def lab(folder: Path, *, without: tuple[str, ...] = (), serving: bool = True) -> Iterator[Lab]:
+    """Start JupyterLab for a folder, `without` some extensions; what it keeps of itself goes into a hidden one there.
+
+    Without `serving` the extension of Jupyter Server is not enabled, as where nki_lab is in the kernel's environment only.
+    """
     state = folder / ".lab"
     extensions = state / "extensions"
     shutil.copytree(EXTENSION, extensions / "nki-lab")
@@ -75,7 +78,9 @@ def lab(folder: Path, *, without: tuple[str, ...] = ()) -> Iterator[Lab]:
     )
     enabled = state / "config" / "jupyter_server_config.d"
     enabled.mkdir(parents=True)
-    shutil.copy(ENABLED, enabled)
+    switched = json.loads(ENABLED.read_text(encoding="utf-8"))
+    switched["ServerApp"]["jpserver_extensions"]["nki_lab.jupyter"] = serving
+    (enabled / ENABLED.name).write_text(json.dumps(switched), encoding="utf-8")
     disabled = state / "config" / "labconfig" / "page_config.json"
     disabled.parent.mkdir()
     disabled.write_text(json.dumps({"disabledExtensions": dict.fromkeys(without, True)}), encoding="utf-8")
@@ -85,6 +90,7 @@ def lab(folder: Path, *, without: tuple[str, ...] = ()) -> Iterator[Lab]:
         "JUPYTER_RUNTIME_DIR": str(state / "runtime"), "JUPYTERLAB_WORKSPACES_DIR": str(state / "workspaces"),
         "JUPYTERLAB_SETTINGS_DIR": str(state / "settings"), "IPYTHONDIR": str(state / "ipython"),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        "JUPYTER_PREFER_ENV_PATH": "0",  # what stands in the folder counts, not what the environment enables
     }  # fmt: skip
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1",
@@ -92,16 +98,21 @@ def lab(folder: Path, *, without: tuple[str, ...] = ()) -> Iterator[Lab]:
         "--LabApp.expose_app_in_browser=True", f"--ServerApp.root_dir={folder}",
         f"--LabApp.extra_labextensions_path={extensions}",
     ]  # fmt: skip
-    log = state / "lab.log"
+    with served(command, environment, f"http://127.0.0.1:{port}", state / "lab.log") as url:
+        yield Lab(url, folder)
+
+
+@contextlib.contextmanager
+def served(command: list[str], environment: dict[str, str], url: str, log: Path) -> Iterator[str]:
+    """Start a Jupyter Server that answers at a URL, and end it; gives the URL."""
     with log.open("w", encoding="utf-8") as stream:
         server = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=environment)
     try:
-        url = f"http://127.0.0.1:{port}"
         wait(f"{url}/api/status", server, log)
-        yield Lab(url, folder)
+        yield url
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(60)  # it ends its kernels first
 
 
 def free_port() -> int:

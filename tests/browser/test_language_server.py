@@ -10,8 +10,9 @@ from typing import Any
 
 from playwright.sync_api import Browser
 
+from nki_lab.export import code_looks
 from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET
-from tests.browser.lab import START, Lab, Window, lab, window
+from tests.browser.lab import OTHER_CLIENT, START, Lab, Window, lab, window
 
 CELL = """%%nki --target trn2
 import nki.typing as nt
@@ -153,6 +154,79 @@ def test_findings_come_while_the_kernel_is_busy_and_a_run_is_stepped_through(jup
 _BUSY = "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status"
 
 
+LOOKS = """%%nki --target trn2
+import nki.typing as nt
+@nki.jit
+def looks(x: nt.tensor[128, 64]):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.activation(dst=tile, op=nl.exp, data=tile)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+
+
+def looks(tab: Window, name: str) -> tuple[set[str], str]:
+    """The modifiers and the colour of the last mention of a name in the page, as soon as names have looks."""
+    tab.page.locator(".nki-lab-is-hbm").first.wait_for()
+    found = tab.page.evaluate(
+        """name => {
+            const all = [...document.querySelectorAll('.nki-lab-token')].filter(node => node.textContent === name);
+            const node = all[all.length - 1];
+            return [[...node.classList], getComputedStyle(node.querySelector('*') ?? node).color];
+        }""",
+        name,
+    )
+    return {item.removeprefix("nki-lab-is-") for item in found[0]} - {"nki-lab-token", "defaultLibrary"}, found[1]
+
+
+def rgb(colour: str) -> str:
+    return f"rgb({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))})"
+
+
+def test_names_have_the_looks_of_their_engine_and_memory_in_both_themes(jupyter: Lab, tab: Window) -> None:
+    tab.open(jupyter, jupyter.notebook("looks.ipynb", START, LOOKS))
+    for theme, shade in (("Light", 0), ("Dark", 1)):
+        tab.command("apputils:change-theme", theme=f"JupyterLab {theme}")
+        dma, scalar, grey = (code_looks.LOOKS[name].colour for name in ("dma", "scalarEngine", "hbm"))
+        assert dma
+        assert scalar
+        assert grey
+        tab.page.wait_for_function("theme => document.body.dataset.jpThemeLight === theme", arg=str(not shade).lower())
+        assert looks(tab, "dma_copy") == ({"dma"}, rgb(dma[shade]))
+        assert looks(tab, "activation") == ({"scalarEngine"}, rgb(scalar[shade]))
+        assert looks(tab, "out") == ({"hbm"}, rgb(grey[shade]))
+        assert looks(tab, "tile")[0] == {"sbuf"}
+    tab.page.emulate_media(forced_colors="active")
+    tile = tab.page.locator(".nki-lab-is-sbuf").first
+    assert tile.evaluate("node => getComputedStyle(node).fontWeight") == "600"
+    tab.command("apputils:change-theme", theme="JupyterLab Light")
+
+
+def test_looks_of_names_follow_what_is_typed_and_can_be_switched_off(jupyter: Lab, tab: Window) -> None:
+    tab.open(jupyter, jupyter.notebook("looks_off.ipynb", START, LOOKS))
+    assert looks(tab, "tile")[0] == {"sbuf"}
+    edit(tab, 1, "buffer=nl.sbuf")
+    tab.page.keyboard.press("Control+Backspace")
+    tab.page.keyboard.type("psum")
+    tab.page.locator(".nki-lab-is-psum", has_text="tile").first.wait_for()
+    shown = tab.page.locator(".nki-lab-token")
+    switch(tab, "colours")
+    shown.first.wait_for(state="detached")
+    assert squiggle(tab).count() > 0  # an activation of PSUM to PSUM is none, the copies into PSUM are
+    switch(tab, "colours")
+    shown.first.wait_for()
+
+
+def switch(tab: Window, name: str) -> None:
+    """Click on a switch of ours in the editor of settings, and leave that."""
+    tab.command("settingeditor:open", query="NKI")
+    tab.page.locator(".jp-SettingsForm .form-group", has_text=name).locator("input[type=checkbox]").last.click()
+    tab.page.wait_for_timeout(1000)  # the editor saves a little later
+    tab.command("application:close")
+
+
 def test_cells_without_the_magic_are_left_alone(jupyter: Lab, tab: Window) -> None:
     tab.open(jupyter, jupyter.notebook("plain.ipynb", START, FAULTY, FAULTY.partition("\n")[2]))
     squiggle(tab).first.wait_for()
@@ -221,6 +295,17 @@ def test_the_launcher_opens_the_examples(jupyter: Lab, tab: Window) -> None:
     assert (jupyter.folder / "nki-examples" / "05_flash_attention.ipynb").is_file()
 
 
+def test_where_the_server_lacks_the_extension_the_page_says_how_to_install_it(browser: Browser, tmp_path: Path) -> None:
+    with lab(tmp_path, without=(OTHER_CLIENT,), serving=False) as bare, window(browser) as tab:
+        tab.open(bare, bare.notebook("plain.ipynb", "import nki_lab"))
+        notice = tab.page.locator(".Toastify__toast", has_text="No findings in %%nki cells")
+        assert notice.count() == 0  # such a notebook needs nothing
+        tab.open(bare, bare.notebook("bare.ipynb", START, FAULTY, FAULTY))
+        notice.wait_for()
+        assert notice.count() == 1
+        assert "pip install 'nki-lab[notebook]'" in notice.inner_text()
+
+
 def test_beside_jupyterlab_lsp_nothing_is_drawn_twice(browser: Browser, tmp_path: Path) -> None:
     with lab(tmp_path) as both, window(browser) as tab:
         tab.open(both, both.notebook("both.ipynb", START, FAULTY))
@@ -228,6 +313,8 @@ def test_beside_jupyterlab_lsp_nothing_is_drawn_twice(browser: Browser, tmp_path
         squiggle(tab).first.wait_for()
         tab.page.wait_for_timeout(2000)  # findings of another client would be there by now
         assert squiggle(tab).count() == 1
+        assert looks(tab, "out")[0] == {"hbm"}
+        assert tab.page.locator(".nki-lab-token .nki-lab-token, [class*=cm-semantic]").count() == 0
         assert tab.page.locator("[class*=cm-lintRange], .cm-lsp-hover-available").count() == 0
         squiggle(tab).first.hover()
         tab.page.locator(".nki-lab-card").wait_for()

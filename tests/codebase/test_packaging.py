@@ -24,10 +24,10 @@ EXTENSION = "nki_lab/widgets/labextension"
 PIN = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.]+")
 
 
-def pins(root: Path) -> dict[str, str]:
-    """The versions in requirements/dev.txt by normalised name."""
-    lines = (root / "requirements" / "dev.txt").read_text(encoding="utf-8").splitlines()
-    entries = [line.partition("#")[0].strip() for line in lines]
+def pins(root: Path, name: str = "dev.txt") -> dict[str, str]:
+    """The versions in a file of requirements by normalised name."""
+    lines = (root / "requirements" / name).read_text(encoding="utf-8").splitlines()
+    entries = [line.partition("#")[0].partition(";")[0].strip(" \\") for line in lines if not line.startswith(" ")]
     return dict(entry.lower().replace("_", "-").split("==") for entry in entries if entry)
 
 
@@ -65,10 +65,21 @@ def imported_from_outside(package: Path) -> set[str]:
     return {distribution.lower().replace("_", "-") for module in modules for distribution in known[module]}
 
 
-def test_every_line_of_the_pinned_set_is_a_name_and_a_version(root: Path) -> None:
-    lines = (root / "requirements" / "dev.txt").read_text(encoding="utf-8").splitlines()
-    entries = [line.partition("#")[0].strip() for line in lines]
-    assert not [entry for entry in entries if entry and not PIN.fullmatch(entry)]
+HASHED = ("checkers", "dev", "docs", "tools")
+
+
+@pytest.mark.parametrize("name", HASHED)
+def test_every_line_of_the_pinned_set_is_a_name_a_version_and_hashes(root: Path, name: str) -> None:
+    text = (root / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+    entries = re.sub(r" \\\n +", " ", re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE)).splitlines()
+    form = rf"{PIN.pattern}( ; [^#]+?)?( --hash=sha256:[0-9a-f]{{64}})+"
+    assert entries and not [entry for entry in entries if not re.fullmatch(form, entry)]
+
+
+@pytest.mark.parametrize("name", HASHED)
+def test_the_hashed_set_has_the_versions_that_were_chosen(root: Path, name: str) -> None:
+    chosen, hashed = pins(root, f"{name}.in"), pins(root, f"{name}.txt")
+    assert chosen and chosen.items() <= hashed.items(), "make requirements"
 
 
 def test_every_direct_dependency_is_pinned_within_its_range(root: Path) -> None:
@@ -79,7 +90,7 @@ def test_every_direct_dependency_is_pinned_within_its_range(root: Path) -> None:
 
 
 def test_a_direct_dependency_says_why_it_is_there(root: Path) -> None:
-    text = (root / "requirements" / "dev.txt").read_text(encoding="utf-8")
+    text = (root / "requirements" / "dev.in").read_text(encoding="utf-8")
     silent = [
         requirement.name
         for requirement in direct(root)

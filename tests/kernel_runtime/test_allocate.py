@@ -529,6 +529,19 @@ def test_a_value_that_is_overwritten_before_it_is_read_is_a_warning() -> None:
     assert found.overlaps.tolist() == [[1, 2]]
 
 
+def test_a_reader_that_works_in_place_reads_what_was_overwritten_too() -> None:
+    def kernel(x: Any) -> None:
+        a = nl.ndarray((128, 128), nl.float32, buffer=nl.sbuf, address=(0, 0))
+        b = nl.ndarray((128, 128), nl.float32, buffer=nl.sbuf, address=(0, 256))
+        nisa.dma_copy(a, x)
+        nisa.memset(b, 0.0)
+        nisa.tensor_tensor(a, a, b, op=nl.add)
+
+    (item,) = allocated(traced(kernel, (128, 128))).diagnostics
+    assert item.code == "NKI317"
+    assert item.message.endswith(f"which is read again at line {line_of(kernel, 'tensor_tensor')}")
+
+
 def alternating(reads_first: bool) -> Any:
     """Two names for one place, in turn."""
 

@@ -77,3 +77,25 @@ def test_transfers_that_are_too_large_to_count_are_left_alone() -> None:
         nisa.dma_copy(t.ap([[3, 1 << 12], [5, 1 << 12]]), t.ap([[3, 1 << 12], [5, 1 << 12]]))
 
     assert not writes_twice((1 << 12, 1 << 12), (3, 5)) or codes_of(kernel, (1 << 16,)) == ["NKI411"]
+
+
+@pytest.mark.parametrize(
+    ("dst", "src", "found"),
+    [
+        ((0, 128, 1, 512), (0, 128, 0, 511), ["NKI422"]),
+        ((0, 128, 64, 512), (0, 128, 0, 448), ["NKI422"]),
+        ((0, 128, 0, 511), (0, 128, 1, 512), []),  # each is read before its place is written
+        ((0, 128, 0, 512), (0, 128, 0, 512), []),
+        ((0, 128, 256, 512), (0, 128, 0, 256), []),
+        ((32, 64, 0, 512), (0, 32, 0, 512), []),
+    ],
+)
+def test_an_engine_that_writes_what_it_has_yet_to_read_is_found(
+    dst: tuple[int, int, int, int], src: tuple[int, int, int, int], found: list[str]
+) -> None:
+    def kernel(x: Any) -> None:
+        tile = nl.ndarray((128, 512), nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x)
+        nisa.tensor_copy(tile[dst[0] : dst[1], dst[2] : dst[3]], tile[src[0] : src[1], src[2] : src[3]])
+
+    assert codes_of(kernel, (128, 512)) == found

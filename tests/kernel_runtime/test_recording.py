@@ -139,7 +139,7 @@ def test_a_run_may_end_after_its_last_row() -> None:
         ({"edges": {"row": [2, 1], "before": [0, 0], "kind": [0, 0]}}, r"edges\.row is not in order at 1"),
         ({"edges": {"row": [1], "before": [1], "kind": [0]}}, r"edges: a row waits for itself: row 0"),
         ({"edges": {"row": [1], "kind": [0]}}, r"edges\.before is missing"),
-        ({"patterns": {"dtype": ["f"], "dim": [0], "rank": [1]}}, r"patterns: dimensions beyond those of dims"),
+        ({"patterns": {"dtype": ["f"], "dim": [0], "rank": [1]}}, r"patterns: dim and rank lead beyond dims: row 0"),
         ({"iterations": {"parent": [0], "loop": ["i"], "value": [0]}}, r"iterations: an iteration within a later one: row 0"),
         ({"stalls": {"name": []}}, r"rows\.stall: 0"),
         ({"sources": {"path": [b"x"], "text": [""]}}, r"sources\.path: b'x' is not a text"),

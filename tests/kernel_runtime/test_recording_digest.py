@@ -73,7 +73,16 @@ def test_lanes_are_told_as_the_walk_counts_them(launch: bool) -> None:
 
 
 def test_a_wait_for_a_result_is_known_by_its_name() -> None:
-    others = {"anti-dependency", "output order", "memory reuse", "user order", "semaphore", "dma trigger", "other core"}
+    others = {
+        "anti-dependency",
+        "output order",
+        "memory reuse",
+        "user order",
+        "semaphore",
+        "dma trigger",
+        "other core",
+        "other rank",
+    }
     named = {n for n, name in enumerate(STALL_REASONS) if name.startswith("data from ") or name in others}
     assert named == FROM_PRODUCER
     assert is_by_result("data from ring")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -30,4 +31,15 @@ def cpu_seconds(pid: int) -> dict[int, float]:
     for item in family(pid):
         fields = Path(f"/proc/{item}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         found[item] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
+def servers() -> dict[int, Path]:
+    """The language servers that run below this process: the interpreter of each, by number."""
+    found = {}
+    with contextlib.suppress(OSError):  # one may end meanwhile
+        for pid in family(os.getpid()):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if words[1:4] == [b"-P", b"-m", b"nki_lab.lsp"]:
+                found[pid] = Path(os.fsdecode(words[0]))
     return found

@@ -130,3 +130,30 @@ def test_cells_that_an_extension_cut_out_miss_no_names(client: Client, uri: str)
     client.open(uri, text, language="nki")
     (found,) = client.until(uri, ["NKI201"])
     assert place(found) == (3, 41, 3, 42)
+
+
+CELL = """{}
+@nki.jit
+def {}(x: nt.tensor[128, 64]):
+    t = nl.load(x)
+    nisa.exponential(dst=t, src=t)
+    nisa.dma_copy(dst=x, src=t)
+    return x
+"""
+
+
+@pytest.mark.parametrize("option", ["--target trn2", "--strict --target=trn2 --no-view", "--target 'trn2'"])
+def test_a_cell_is_checked_for_the_target_that_it_names(client: Client, name: str, option: str) -> None:
+    cells = [IMPORTS, *(CELL.format(line, f"k{i}") for i, line in enumerate(("%%nki", f"%%nki {option}")))]
+    notebook = Notebook(client, name, *cells)
+    (found,) = client.until(notebook.cell(2), ["NKI209"])
+    assert "NeuronCore-v3" in found["message"]
+    assert client.told(notebook.cell(1)) in ([], [{"uri": notebook.cell(1), "diagnostics": [], "version": 1}])
+    notebook.type(2, (0, 0, 0, len(f"%%nki {option}"), "%%nki"))
+    assert client.published(notebook.cell(2)) == []
+    notebook.type(1, (0, 0, 0, 5, f"%%nki {option}"))
+    client.until(notebook.cell(1), ["NKI209"])
+
+
+def test_a_target_that_does_not_exist_is_passed_over(client: Client, name: str) -> None:
+    client.until(Notebook(client, name, IMPORTS, FAULTY.replace("trn2", "trn9")).cell(1), ["NKI201"])

@@ -56,6 +56,14 @@ def test_parameters_that_make_no_sense_are_answered(asking: Client, method: str)
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_parameters_of_another_form_are_called_invalid(asking: Client, method: str) -> None:
+    for params in (None, 3, "text", [], {}):
+        answer = asking.answer(asking.ask(method, params), 20)
+        assert answer["error"]["code"] == -32602, (params, answer)
+    lives(asking)
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_texts_that_are_not_open_have_nothing(asking: Client, method: str) -> None:
     if not method.startswith("textDocument/"):
         return

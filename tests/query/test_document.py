@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import re
 import time
@@ -14,8 +15,12 @@ from hypothesis import strategies as st
 import nki_lab
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.interpreter import Budget, Stopped
+from nki_lab.kernel_runtime.interpreter.evaluation import MeteredBuilder
 from nki_lab.query import Document, EvaluationRequest, Examination, one_kernel
 from nki_lab.query import kernels as kernels_module
+from nki_lab.query.navigation.reading import reading_of_facts
+from nki_lab.source import syntax_facts
+from tests.fuzz.typing_again import difference, regressions
 from tests.scale import scaled
 
 QUESTION = EvaluationRequest(arch=arch_of("trn2"))
@@ -286,3 +291,55 @@ def test_a_store_is_dead_where_no_call_reads_it(calls: tuple[tuple[int, bool], .
     document = Document("k.py")
     document.update(text)
     assert [item.code for item in document.examine(QUESTION).findings] == codes
+
+
+def test_what_is_read_again_has_the_findings_of_a_new_text() -> None:
+    for seed in [*(number for number, _ in regressions()), *range(scaled(80))]:
+        found = difference(seed)
+        assert not found, found
+
+
+def test_examinations_of_texts_that_are_gone_are_forgotten() -> None:
+    document = Document("k.py")
+    sizes = []
+    for number in range(60):
+        document.update(MODULE + "\n".join(f"x{i} = {i}" for i in range(number)))
+        document.examine(QUESTION)
+        sizes.append(len(document.results))
+    assert sizes[-1] == sizes[20] < 60
+
+
+def test_a_statement_that_is_taken_back_costs_no_evaluation(asked: list[str]) -> None:
+    document = Document("k.py")
+    for text in (MODULE, MODULE + "x = 1\n"):
+        document.update(text)
+        document.examine(QUESTION)
+    asked.clear()
+    document.update(MODULE)
+    document.examine(QUESTION)
+    assert asked == []
+
+
+def test_nothing_of_an_examined_program_is_kept() -> None:
+    document = Document("k.py")
+    for number in range(3):
+        document.update(MODULE.replace("SIZE = 64", f"SIZE = {number + 8}"))
+        document.examine(QUESTION)
+    gc.collect()
+    assert not [item for item in gc.get_objects() if isinstance(item, MeteredBuilder)]
+
+
+def test_a_text_that_is_read_again_leaves_no_garbage() -> None:
+    facts = syntax_facts(MODULE, "k.py", as_typed=True)
+    reading = reading_of_facts(facts)
+    gc.collect()
+    gc.disable()
+    try:
+        for line in range(0, len(LINES), 3):
+            text = "\n".join([*LINES[:line], "    x = f(1", *LINES[line:]])
+            facts = syntax_facts(text, "k.py", as_typed=True, before=facts)
+            reading = reading_of_facts(facts, reading)
+        del text
+        assert gc.collect() < 200
+    finally:
+        gc.enable()

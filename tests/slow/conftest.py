@@ -1,13 +1,15 @@
-"""What the tests with frameworks share."""
+"""What slow tests share: a shell with the magic, and environments made from the wheel."""
 
 from __future__ import annotations
 
+import faulthandler
 from collections.abc import Iterator
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from tests.shells import ipython
+from tests.slow.environments import Install, installer
 
 
 @pytest.fixture(scope="module")
@@ -15,3 +17,15 @@ def notebook_shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interac
     """A shell in which cells may start with `%%nki`."""
     with ipython(tmp_path_factory.mktemp("ipython")) as shell:
         yield shell
+
+
+@pytest.fixture(scope="session")
+def install(tmp_path_factory: pytest.TempPathFactory) -> Install:
+    """Makes an environment with extras from the wheel and gives its interpreter."""
+    return installer(tmp_path_factory.mktemp("installs"))
+
+
+@pytest.fixture
+def patience() -> None:
+    """Fetching packages takes as long as the network does; what is called has limits of its own."""
+    faulthandler.cancel_dump_traceback_later()

@@ -1,33 +1,24 @@
 """The extras suffice: each is installed from the wheel into an environment of its own, which has nothing else.
 
-pip fetches the packages: the newest that pyproject.toml allows, or with `lowest` the oldest direct ones; torch and jax are
-those of requirements/frameworks.txt. Nothing here imports the checkout.
+Nothing here imports the checkout.
 """
 
 from __future__ import annotations
 
-import faulthandler
-import importlib.util
 import json
 import re
 import subprocess
-import sys
-import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
-from packaging.requirements import Requirement
 
-from tests.browser.lab import ADD, START, Lab, chromium, free_port, wait, window
+from tests.browser.lab import ADD, START
 from tests.codebase.test_docs import COMMAND, blocks, commands
 from tests.lsp.client import Client
+from tests.slow.environments import ROOT, Install, called, clean
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("patience")]
 
-ROOT = Path(__file__).resolve().parents[2]
 BOTH = pytest.mark.parametrize("end", ["highest", "lowest"])
 MAGIC = "%%nki --target trn2\n"
 COPIED = f"""{MAGIC}@nki.jit
@@ -73,86 +64,6 @@ print(json.dumps(cells))
 """
 
 
-@pytest.fixture(scope="module")
-def matrix() -> ModuleType:
-    """The script that builds the wheel and makes environments."""
-    spec = importlib.util.spec_from_file_location("test_matrix_script", ROOT / "scripts" / "test_matrix.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def project() -> dict[str, Any]:
-    """The table `project` of pyproject.toml."""
-    table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return table
-
-
-@pytest.fixture(autouse=True)
-def patience() -> None:
-    """Fetching packages takes as long as the network does; what is called here has limits of its own."""
-    faulthandler.cancel_dump_traceback_later()
-
-
-Install = Callable[..., Path]
-
-
-@pytest.fixture(scope="module")
-def install(matrix: ModuleType, project: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Install:
-    """Makes an environment with extras and gives its interpreter."""
-    folder = tmp_path_factory.mktemp("installs")
-    wheel = matrix.build(folder)
-    made: dict[tuple[str, ...], Path] = {}
-
-    def environment(*extras: str, end: str = "highest", more: tuple[str, ...] = ()) -> Path:
-        key = (*extras, end, *more)
-        if key not in made:
-            venv = folder / "-".join(key)
-            matrix.called([sys._base_executable, "-m", "venv", str(venv)])
-            pins = (
-                []
-                if end == "highest"
-                else [f"{item.name}=={matrix.oldest_wheel(venv, item)}" for item in direct(extras)]
-            )
-            wanted = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
-            constraints = ["--constraint", str(ROOT / "requirements" / "frameworks.txt")]
-            matrix.pip(venv, "install", "--quiet", wanted, *pins, *more, *constraints)
-            matrix.called([str(matrix.python_in(venv)), "-m", "pip", "check"])
-            made[key] = matrix.python_in(venv)
-        return made[key]
-
-    def direct(extras: tuple[str, ...]) -> list[Requirement]:
-        table = project["optional-dependencies"]
-        texts = [*project["dependencies"], *(text for name in extras for text in table[name])]
-        inner = [name for text in texts for name in Requirement(text).extras]
-        return [item for item in map(Requirement, texts) if not item.extras] + (
-            direct(tuple(inner))[2:] if inner else []
-        )
-
-    return environment
-
-
-def called(python: Path, *arguments: str, folder: Path, given: str = "") -> str:
-    """The output of Python in `folder`."""
-    done = subprocess.run(
-        [str(python), *arguments], cwd=folder, env=clean(python), input=given, capture_output=True, text=True,
-        timeout=600, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    return str(done.stdout)
-
-
-def clean(python: Path) -> dict[str, str]:
-    """Variables without the checkout, and with the environment's commands in front."""
-    module = sys.modules["test_matrix_script"]
-    found: dict[str, str] = module.environment()
-    return found | {"PATH": f"{python.parent}:{found.get('PATH', '')}"}
-
-
 def test_what_the_readme_shows_runs(install: Install, tmp_path: Path) -> None:
     python = install("save", "perfetto")
     count = 0
@@ -191,26 +102,11 @@ def test_the_notebook_extra_runs_cells_and_brings_the_extension_and_the_server(
     assert "text/html" in cells[3]
     assert "NKI204" in cells[4]["text/html"]
     assert "NKI204" in cells[4]["error"]
-    listed = subprocess.run(
-        [str(python), "-m", "jupyter", "labextension", "list"],
-        env=clean(python),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    lines = [line for line in (listed.stdout + listed.stderr).splitlines() if "nki-lab" in line]
+    lines = [line for line in listed(python, "labextension").splitlines() if "nki-lab" in line]
     assert lines
     assert "enabled" in lines[0]
     assert "OK" in lines[0]
-    listed = subprocess.run(
-        [str(python), "-m", "jupyter", "server", "extension", "list"],
-        env=clean(python),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert re.search(r"nki_lab\.jupyter \S*\s*enabled", listed.stdout + listed.stderr)
-    assert re.search(r"nki_lab\.jupyter \S*\s*OK", listed.stdout + listed.stderr)
+    assert re.search(r"nki_lab\.jupyter\s+enabled.*nki_lab\.jupyter\s+OK", listed(python, "server", "extension"), re.S)
     found = called(python, "-c", "from nki_lab.jupyter import examples, handlers\n"
                    "print(examples.names(), repr(handlers.missing()))", folder=tmp_path)  # fmt: skip
     assert "01_first_kernel.ipynb" in found
@@ -221,32 +117,11 @@ def test_the_notebook_extra_runs_cells_and_brings_the_extension_and_the_server(
     assert "error" not in widget[3]
 
 
-def test_notebook_7_has_squiggles_and_fixes(install: Install, tmp_path: Path) -> None:
-    python = install("notebook", more=("notebook==7.6.5",))
-    shown = Lab(f"http://127.0.0.1:{(port := free_port())}", tmp_path)
-    name = shown.notebook("fault.ipynb", START, COPIED.replace("nl.load", "nl.loat"))
-    folders = {f"JUPYTER_{kind}_DIR": str(tmp_path / ".state" / kind) for kind in ("CONFIG", "DATA", "RUNTIME")}
-    command = [
-        str(python), "-m", "notebook", "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1",
-        "--IdentityProvider.token=", f"--ServerApp.root_dir={tmp_path}",
-    ]  # fmt: skip
-    log = tmp_path / "notebook.log"
-    with log.open("w", encoding="utf-8") as stream:
-        server = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=clean(python) | folders)
-    try:
-        wait(f"{shown.url}/api/status", server, log)
-        with chromium() as browser, window(browser) as tab:
-            tab.page.goto(f"{shown.url}/notebooks/{name}")
-            squiggle = tab.page.locator(".nki-lab-squiggle.nki-lab-error").first
-            squiggle.wait_for()
-            assert squiggle.text_content() == "nl.loat"
-            squiggle.hover()
-            tab.page.locator(".nki-lab-card .nki-lab-fix").first.click()
-            squiggle.wait_for(state="detached")
-            assert tab.requests == []
-    finally:
-        server.terminate()
-        server.wait(20)
+def listed(python: Path, *kind: str) -> str:
+    """Return what Jupyter lists of its extensions, without the colours."""
+    command = [str(python), "-m", "jupyter", *kind, "list"]
+    done = subprocess.run(command, env=clean(python), capture_output=True, text=True, check=True)
+    return re.sub(r"\x1b\[\d*m", "", done.stdout + done.stderr)
 
 
 def test_a_plain_ipykernel_shows_html(install: Install, tmp_path: Path) -> None:

@@ -1,42 +1,25 @@
-"""The extension does in a real VS Code what it says: code-server shows it to Chromium.
-
-npm fetches code-server and what packs the extension. Without npm, or without packages from it, nothing is tested.
-"""
+"""The extension does in a real VS Code what it says."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import shutil
-import socket
-import subprocess
+import signal
 import sys
 import time
-import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Frame, Locator, Page, expect
+from playwright.sync_api import expect
 
-from tests.browser.lab import chromium
+from tests.lsp.processes import servers
+from tests.slow.code_server import SECONDS, Code, packed, serving, window
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
-INSTALLATION = ROOT / "build" / "code-server"
-EXTENSION = ROOT / "editors" / "vscode"
-SECONDS = 90  # VS Code takes half a minute to show the first finding on a busy machine
-SOUND = """import nki
-import nki.isa as nisa
-import nki.language as nl
-import nki.typing as nt
-
-
-@nki.jit
+KERNEL = """@nki.jit
 def scale(x: nt.tensor[128, 512]):
     tile = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
     out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -45,141 +28,55 @@ def scale(x: nt.tensor[128, 512]):
     nisa.dma_copy(dst=out, src=tile)
     return out
 """
+SOUND = f"import nki\nimport nki.isa as nisa\nimport nki.language as nl\nimport nki.typing as nt\n\n\n{KERNEL}"
+
+
+def cell(text: str) -> dict[str, object]:
+    """A code cell of a notebook."""
+    return {"cell_type": "code", "id": f"c{len(text)}", "metadata": {}, "outputs": [], "source": text,
+            "execution_count": None}  # fmt: skip
+
+
 FILES = {
     "sound.py": SOUND,
     "typed.py": SOUND,
+    "again.py": SOUND,
     "faulty.py": SOUND.replace("nl.exp,", "nl.exq,"),
     "plain.py": "import os\n\nos.exq\n",
+    "cells.ipynb": json.dumps(
+        {
+            "cells": [
+                cell("%load_ext nki_lab\nimport nki, nki.isa as nisa, nki.language as nl, nki.typing as nt"),
+                cell("%%nki --target trn2\n" + KERNEL.replace("nl.exp,", "nl.exq,")),
+            ],
+            "metadata": {"language_info": {"name": "python"}},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+    ),
 }
-SETTINGS = {
-    "nki-lab.server.interpreter": sys.executable,
-    "security.workspace.trust.enabled": False,
-    "workbench.startupEditor": "none",
-    "chat.disableAIFeatures": True,
-    "telemetry.telemetryLevel": "off",
-    "editor.minimap.enabled": False,
-}
-
-
-@dataclass(frozen=True)
-class Code:
-    """A window of VS Code over a folder."""
-
-    page: Page
-
-    def open(self, name: str) -> None:
-        """Show a file, as it is on the disk."""
-        self.page.keyboard.press("Escape")
-        self.page.get_by_role("treeitem", name=name).first.dblclick()
-        expect(self.page.locator(".tab.active", has_text=name)).to_be_visible()
-
-    def text(self, part: str) -> Locator:
-        """The last place in the editor that has some text."""
-        return self.page.locator(".view-line span:not(:has(span))", has_text=part).last
-
-    def command(self, title: str) -> None:
-        """Run a command by the palette."""
-        self.page.keyboard.press("F1")
-        box = self.page.locator(".quick-input-widget input.input")
-        box.fill(f">{title}")
-        row = self.page.locator(".quick-input-list .monaco-list-row").first
-        expect(row).to_contain_text(title)
-        row.click()
-
-    def actions(self, part: str) -> Locator:
-        """Ask for the quick fixes at some text; gives the list."""
-        self.text(part).click()
-        self.page.keyboard.press("Control+.")
-        return self.page.locator(".action-widget .monaco-list-row")
-
-    @property
-    def squiggles(self) -> Locator:
-        return self.page.locator(".squiggly-error")
-
-    @property
-    def status(self) -> Locator:
-        return self.page.locator(".statusbar-item", has_text=re.compile("^NKI"))
-
-
-def done(*command: str | Path) -> None:
-    """Run a command of npm's; the test is skipped where that fetches nothing."""
-    words = [str(item) for item in command]
-    ran = subprocess.run(words, check=False, cwd=ROOT, capture_output=True, text=True, timeout=900)
-    if ran.returncode:
-        pytest.skip(f"{command[0]} failed: {ran.stderr[-500:]}")
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The packed extension."""
-    if shutil.which("npm") is None:
-        pytest.skip("there is no npm")
-    if not (EXTENSION / "node_modules" / ".ready").exists():
-        done(ROOT / "scripts" / "node-modules", "editors/vscode")
-    done(ROOT / "scripts" / "code-server", INSTALLATION)
-    shutil.copy(ROOT / "LICENSE", EXTENSION / "LICENSE.txt")
-    path = tmp_path_factory.mktemp("package") / "nki-lab.vsix"
-    for script in (["build"], ["pack", "--", "--out", str(path)]):
-        subprocess.run(["npm", "run", "--silent", *script], cwd=EXTENSION, check=True, timeout=300)
-    return path
-
-
-@pytest.fixture(scope="module")
-def address(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where a VS Code with the extension answers, over a folder with `FILES`."""
-    folder, state = tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("code")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `FILES`."""
+    made = tmp_path_factory.mktemp("work")
     for name, text in FILES.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    (state / "User").mkdir()
-    (state / "User" / "settings.json").write_text(json.dumps(SETTINGS), encoding="utf-8")
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        port = place.getsockname()[1]
-    command = [
-        str(INSTALLATION / "node"), str(INSTALLATION / "node_modules/code-server/out/node/entry.js"),
-        f"--user-data-dir={state}", f"--extensions-dir={state / 'extensions'}", f"--config={state / 'config.yaml'}",
-    ]  # fmt: skip
-    homes = {name: str(state / name) for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "HOME")}
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    environment = os.environ | homes | {"PYTHONPATH": path}
-    subprocess.run([*command, "--install-extension", str(package)], env=environment, check=True, timeout=SECONDS)
-    more = ["--auth=none", f"--bind-addr=127.0.0.1:{port}", "--disable-telemetry", "--disable-update-check"]
-    with (state / "log").open("wb") as log:
-        server = subprocess.Popen([*command, *more], env=environment, stdout=log, stderr=log)
-    try:
-        answering(f"http://127.0.0.1:{port}/healthz", server)
-        yield f"http://127.0.0.1:{port}/?folder={folder}"
-    finally:
-        server.terminate()
-        server.wait(60)
-
-
-def answering(url: str, server: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + SECONDS
-    while True:
-        with contextlib.suppress(OSError):
-            urllib.request.urlopen(url, timeout=5).read()
-            return
-        assert server.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.2)
+        (made / name).write_text(text, encoding="utf-8")
+    return made
 
 
 @pytest.fixture(scope="module")
-def code(address: str) -> Iterator[Code]:
+def code(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Code]:
     """A window whose server has given the first findings."""
-    expect.set_options(timeout=SECONDS * 1000)
-    with chromium() as browser:
-        context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
-        context.set_default_timeout(SECONDS * 1000)
-        page = context.new_page()
-        page.goto(address)
-        made = Code(page)
+    package, state = packed(tmp_path_factory.mktemp("package")), tmp_path_factory.mktemp("code")
+    with (
+        serving(package, folder, state, {"nki-lab.server.interpreter": sys.executable}) as address,
+        window(address) as made,
+    ):
         made.open("faulty.py")
         expect(made.squiggles.first).to_be_attached()
         yield made
-        context.close()
-    expect.set_options(timeout=5000)
 
 
 def test_a_fault_is_underlined_and_counted(code: Code) -> None:
@@ -236,23 +133,92 @@ def test_the_profile_of_a_kernel_is_shown_beside_it(code: Code) -> None:
     code.text("activation").click()
     code.command("NKI: Profile this kernel")
     expect(code.page.locator(".tab", has_text="scale")).to_be_visible()
-    shown = visualizer(code.page)
+    shown = code.visualizer()
     expect(shown.locator(".nki-kernel").first).to_have_text("scale")
     expect(shown.locator(".nki-where").first).to_contain_text("of 3")
 
 
-def visualizer(page: Page) -> Frame:
-    """The frame, in a frame of the webview, that shows a run."""
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        for frame in page.frames:
-            with contextlib.suppress(Exception):  # a frame may be gone
-                if frame.locator(".nki-visualizer").count():
-                    return frame
-        page.wait_for_timeout(200)
-    raise AssertionError([frame.url for frame in page.frames])
+def test_a_click_in_the_profile_goes_to_the_line(code: Code) -> None:
+    """The profile of the test before is there."""
+    shown = code.visualizer()
+    plot, lane = shown.locator(".nki-tl-over"), shown.locator(".nki-tl-cell", has_text="Scalar").first
+    line = SOUND.splitlines().index("    nisa.activation(dst=tile, op=nl.exp, data=tile)") + 1
+    at = code.page.locator(".line-numbers.active-line-number", has_text=re.compile(f"^{line}$"))
+    code.text("return").click()
+    expect(at).to_have_count(0)
+    box, row = plot.bounding_box(), lane.bounding_box()
+    assert box
+    assert row
+    middle = row["y"] + row["height"] / 2
+    for share in range(5, 100, 5):  # somewhere is the only bar of the lane
+        code.page.mouse.click(box["x"] + box["width"] * share / 100, middle)
+        code.page.wait_for_timeout(300)
+        if at.count():
+            break
+    expect(at).to_be_visible()
+    code.page.keyboard.press("Home")  # the page has the keyboard still
+    expect(shown.locator(".nki-where").first).to_contain_text("Step 1 of")
+    code.text("return").click()
+    code.command("View: Join All Editor Groups")
 
 
 def test_a_file_without_nki_has_no_status(code: Code) -> None:
     code.open("plain.py")
     expect(code.status).to_have_count(0)
+
+
+def test_cells_of_a_notebook_have_findings_and_fixes(code: Code) -> None:
+    code.open("cells.ipynb")
+    place = code.page.locator(".notebook-editor .squiggly-error")
+    expect(place).to_have_count(1)
+    code.text("exq").click()
+    expect(code.status).to_have_text("NKI: 1 finding")
+    code.page.keyboard.press("Control+.")
+    code.page.locator(".action-widget .monaco-list-row", has_text="Change exq to exp").first.click()
+    expect(place).to_have_count(0)
+    code.command("View: Revert and Close Editor")
+
+
+def test_a_server_is_started_again_by_the_command_and_when_it_dies(code: Code) -> None:
+    code.open("again.py")
+    replace(code, "activation", "activatiom")
+    expect(code.squiggles).to_have_count(1)
+    for end in (lambda: code.command("NKI: Restart the language server"), lambda: os.kill(one(), signal.SIGKILL)):
+        before = one()
+        end()
+        until(lambda before=before: one() not in (0, before))
+        replace(code, "activatiom", "activation")
+        expect(code.squiggles).to_have_count(0)
+        replace(code, "activation", "activatiom")
+        expect(code.squiggles).to_have_count(1)
+
+
+def replace(code: Code, before: str, after: str) -> None:
+    """Type a name in the place of another."""
+    code.text(before).dblclick()
+    code.page.keyboard.type(after)
+    code.page.keyboard.press("Escape")
+
+
+def one() -> int:
+    """The number of the language server, 0 where there is none or more than one."""
+    found = list(servers())
+    return found[0] if len(found) == 1 else 0
+
+
+def until(done: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + SECONDS
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_the_target_is_chosen_from_a_list(code: Code, folder: Path) -> None:
+    code.open("sound.py")
+    code.command("NKI: Choose the target")
+    code.page.locator(".quick-input-list .monaco-list-row", has_text="trn1").first.click()
+    expect(code.status).to_have_text(re.compile("^NKI trn1"))
+    settings = folder / ".vscode" / "settings.json"
+    until(settings.is_file)
+    assert json.loads(settings.read_text(encoding="utf-8")) == {"nki-lab.target": "trn1"}

@@ -18,7 +18,7 @@ export function activate(context: vscode.ExtensionContext): void {
   context.subscriptions.push(log, server, status, ...commands(server, log));
 
   const look = (document: vscode.TextDocument) => {
-    if (document.languageId === 'python' && !server.isRunning && usesNki(document.getText())) void server.start();
+    if (document.languageId === 'python') void server.startFor(() => usesNki(document.getText()));
   };
   for (const document of vscode.workspace.textDocuments) look(document);
   context.subscriptions.push(
@@ -35,7 +35,8 @@ export function activate(context: vscode.ExtensionContext): void {
 
 async function lookThroughWorkspace(server: ServerHandle): Promise<void> {
   const files = await vscode.workspace.findFiles('**/*.py', NO_SOURCES, MOST_FILES);
-  if (await anyUsesNki(files.map(file => file.fsPath))) await server.start();
+  const found = await anyUsesNki(files.map(file => file.fsPath));
+  await server.startFor(() => found);
 }
 
 /**
@@ -92,10 +93,7 @@ function commands(server: ServerHandle, log: vscode.OutputChannel): vscode.Dispo
       await server.start();
       await server.execute('nki-lab.explain', [name.trim()]);
     },
-    'nki-lab.restartServer': async () => {
-      await server.start();
-      await server.restart();
-    },
+    'nki-lab.restartServer': () => server.startAgain(),
     'nki-lab.showLog': () => log.show(),
   };
   return Object.entries(table).map(([name, run]) => vscode.commands.registerCommand(name, run));

@@ -3,12 +3,25 @@
 import { execFile } from 'node:child_process';
 
 import * as vscode from 'vscode';
-import { LanguageClient, RevealOutputChannelOn, type Middleware } from 'vscode-languageclient/node';
+import {
+  CloseAction,
+  ErrorAction,
+  LanguageClient,
+  RevealOutputChannelOn,
+  type LanguageClientOptions,
+  type Middleware,
+  type ServerOptions,
+} from 'vscode-languageclient/node';
 
 import { installation, interpreter, type Sources } from './interpreter';
 
 const SECTION = 'nki-lab';
 const CHECK_MILLISECONDS = 60_000;
+/** What a Python needs to run the server, and nothing more. */
+const REQUIRE = 'from nki_lab.lsp.start import require; require()';
+/** A server that ends so often within so long stays away until a user starts it again. */
+const MOST_ENDS = 4;
+const WITHIN_MILLISECONDS = 180_000;
 
 /** The part of the Python extension's interface that says which environment is active. */
 interface PythonExtension {
@@ -18,10 +31,19 @@ interface PythonExtension {
   };
 }
 
+/** A client whose complaints go to the log: what a user can do about them is told by `ServerHandle`. */
+class QuietClient extends LanguageClient {
+  override error(message: string, data?: unknown): void {
+    super.error(message, data, false);
+  }
+}
+
 export class ServerHandle implements vscode.Disposable {
   private client: LanguageClient | undefined;
   private work: Promise<void> = Promise.resolve();
   private isWanted = false;
+  /** Whether the last start failed: what users type does not try it again, what they ask for does. */
+  private hasFailed = false;
   private isWatchingPython = false;
   private readonly changes: vscode.Disposable[] = [];
 
@@ -39,7 +61,16 @@ export class ServerHandle implements vscode.Disposable {
   start(): Promise<void> {
     this.isWanted = true;
     return this.after(async () => {
-      if (this.client === undefined) await this.open();
+      if (!this.isRunning) await this.open();
+    });
+  }
+
+  /** The same for a text that uses NKI, unless that has failed before. */
+  async startFor(usesNki: () => boolean): Promise<void> {
+    if (this.isRunning || this.hasFailed || !usesNki()) return;
+    this.isWanted = true;
+    await this.after(async () => {
+      if (!this.isRunning && !this.hasFailed) await this.open();
     });
   }
 
@@ -49,6 +80,12 @@ export class ServerHandle implements vscode.Disposable {
       await this.close();
       if (this.isWanted) await this.open();
     });
+  }
+
+  /** The same, also where nobody wanted it so far. */
+  startAgain(): Promise<void> {
+    this.isWanted = true;
+    return this.restart();
   }
 
   stop(): Promise<void> {
@@ -84,56 +121,85 @@ export class ServerHandle implements vscode.Disposable {
   }
 
   private async open(): Promise<void> {
+    await this.close();
+    this.hasFailed = true;
     const python = await this.python();
     if (python === undefined) {
-      await this.askForInterpreter('NKI: there is no Python 3 on PATH outside the workspace.');
-      return;
-    }
-    const missing = await this.whyNot(python);
-    if (missing !== undefined) {
-      this.log.appendLine(missing);
-      await this.askForInterpreter(`NKI: nki_lab is not installed in ${python}: ${installation(python)}`);
+      this.askForInterpreter('NKI: there is no Python 3 on PATH outside the workspace.');
       return;
     }
     this.log.appendLine(`starting ${python} -P -m nki_lab.lsp`);
     // In the extension's folder: the workspace may be hostile.
     const run = { command: python, args: ['-P', '-m', 'nki_lab.lsp'], options: { cwd: this.home } };
-    const client = new LanguageClient(SECTION, 'NKI Lab', run, {
+    const client = this.made(run);
+    this.client = client;
+    try {
+      await client.start();
+      this.hasFailed = false;
+    } catch (error) {
+      this.client = undefined;
+      const missing = await this.whyNot(python);
+      if (missing === undefined) throw error;
+      this.log.appendLine(missing);
+      this.askForInterpreter(`NKI: nki_lab is not installed in ${python}: ${installation(python)}`);
+    }
+  }
+
+  /** Return a client; a server that ends is started again, but not one that has never answered. */
+  private made(run: ServerOptions): LanguageClient {
+    let ends: number[] = [];
+    const options: LanguageClientOptions = {
       documentSelector: [{ language: 'python' }],
       outputChannel: this.log,
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       synchronize: { configurationSection: SECTION },
       middleware: this.middleware,
-    });
-    this.client = client;
-    try {
-      await client.start();
-    } catch (error) {
-      this.client = undefined;
-      throw error;
-    }
+      initializationFailedHandler: () => false, // told by whoever starts it
+      errorHandler: {
+        error: () => ({ action: ErrorAction.Continue }),
+        closed: () => {
+          ends = [...ends.filter(time => Date.now() - time < WITHIN_MILLISECONDS), Date.now()];
+          const isOver = !client.isRunning() || ends.length >= MOST_ENDS;
+          if (client.isRunning() && isOver) this.offerToStartAgain();
+          return { action: isOver ? CloseAction.DoNotRestart : CloseAction.Restart, handled: true };
+        },
+      },
+    };
+    const client = new QuietClient(SECTION, 'NKI Lab', run, options);
+    return client;
   }
 
   private async close(): Promise<void> {
     const client = this.client;
     this.client = undefined;
-    await client?.dispose();
+    await client?.dispose().catch((error: unknown) => this.log.appendLine(String(error)));
   }
 
-  /** Return why the server cannot be started with an interpreter. */
+  private offerToStartAgain(): void {
+    this.hasFailed = true;
+    const text = `NKI: the language server ended ${MOST_ENDS} times within three minutes.`;
+    void vscode.window.showErrorMessage(text, 'Start again', 'Show log').then(button => {
+      if (button === 'Start again') void this.startAgain();
+      else if (button !== undefined) this.log.show(true);
+    });
+  }
+
+  /** Return why the server cannot be started with an interpreter; undefined where it could be. */
   private whyNot(python: string): Promise<string | undefined> {
     return new Promise(answer => {
       const options = { cwd: this.home, timeout: CHECK_MILLISECONDS };
-      execFile(python, ['-P', '-m', 'nki_lab.lsp', '--help'], options, (error, _out, complaint) =>
+      execFile(python, ['-P', '-c', REQUIRE], options, (error, _out, complaint) =>
         answer(error === null ? undefined : complaint || error.message),
       );
     });
   }
 
-  private async askForInterpreter(text: string): Promise<void> {
-    const chosen = await vscode.window.showWarningMessage(text, 'Choose interpreter', 'Show log');
-    if (chosen === 'Choose interpreter') await vscode.commands.executeCommand('nki-lab.chooseInterpreter');
-    else if (chosen !== undefined) this.log.show(true);
+  /** Nothing waits for the answer: the next start may come before it. */
+  private askForInterpreter(text: string): void {
+    void vscode.window.showWarningMessage(text, 'Choose interpreter', 'Show log').then(chosen => {
+      if (chosen === 'Choose interpreter') void vscode.commands.executeCommand('nki-lab.chooseInterpreter');
+      else if (chosen !== undefined) this.log.show(true);
+    });
   }
 
   private async sources(): Promise<Sources> {

@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 
 import * as vscode from 'vscode';
 
-import { framed } from './page';
+import { framed, lineOf, mayOpen } from './page';
 import type { ServerHandle } from './server';
 
 /** Profile the kernel around the cursor: run the script that the server writes for it, and show its page. */
@@ -79,7 +79,26 @@ async function show(page: string): Promise<void> {
     vscode.ViewColumn.Beside,
     look,
   );
+  panel.webview.onDidReceiveMessage((message: unknown) => reveal(message));
   panel.webview.html = text;
+}
+
+/** Show the line that a click in a page has led to, beside the page, which keeps the keyboard. */
+async function reveal(message: unknown): Promise<void> {
+  const found = lineOf(message);
+  const folders = (vscode.workspace.workspaceFolders ?? []).map(folder => folder.uri.fsPath);
+  const open = vscode.workspace.textDocuments.map(document => document.uri.fsPath);
+  if (found === undefined || !mayOpen(found.path, folders, open)) return;
+  const uri = vscode.Uri.file(found.path);
+  const shown = vscode.window.tabGroups.all.find(group =>
+    group.tabs.some(tab => tab.input instanceof vscode.TabInputText && tab.input.uri.fsPath === uri.fsPath),
+  );
+  const place = new vscode.Position(found.line - 1, 0);
+  await vscode.window.showTextDocument(uri, {
+    viewColumn: shown?.viewColumn ?? vscode.ViewColumn.One,
+    preserveFocus: true,
+    selection: new vscode.Range(place, place),
+  });
 }
 
 /** Return the kernel around the cursor by the lenses over kernels, else the one that the user picks of them. */

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 
 import { anyUsesNki, usesNki } from '../src/detection';
 import { installation, interpreter, isInside } from '../src/interpreter';
-import { framed } from '../src/page';
+import { framed, lineOf, mayOpen } from '../src/page';
 
 const nothing = { setting: '', ownSetting: '', active: '', fallback: '', ownFallback: '', path: '' };
 
@@ -82,6 +82,25 @@ describe('a page in a webview', () => {
     expect(text).toContain("script-src 'nonce-abc'");
     expect(text).toContain('<script nonce="abc">$&</script>');
     expect(text).not.toMatch(/script-src[^;]*unsafe-inline/);
+  });
+  test('hands the lines of clicks to the extension before it runs anything else', () => {
+    const text = framed(page, 'abc');
+    expect(text.indexOf('nki-lab-line')).toBeGreaterThan(0);
+    expect(text.indexOf('nki-lab-line')).toBeLessThan(text.indexOf('$&'));
+    expect(text.match(/<script nonce="abc">/g)).toHaveLength(2);
+  });
+  test.each([null, 'text', {}, { path: 1, line: 1 }, { path: '/a', line: 0 }, { path: '/a', line: 1.5 }])(
+    'tells no line by %j',
+    message => expect(lineOf(message)).toBeUndefined(),
+  );
+  test('tells a line', () => {
+    expect(lineOf({ path: '/a/k.py', line: 3, more: 1 })).toEqual({ path: '/a/k.py', line: 3 });
+  });
+  test('opens files of the workspace and open ones, and no other', () => {
+    expect(mayOpen('/w/k.py', ['/w'], [])).toBe(true);
+    expect(mayOpen('/w/../etc/passwd', ['/w'], [])).toBe(false);
+    expect(mayOpen('/other/k.py', ['/w'], ['/other/k.py'])).toBe(true);
+    expect(mayOpen('k.py', ['/w'], [])).toBe(false);
   });
   test('is refused without a policy', () => expect(() => framed('<p>', 'abc')).toThrow('policy'));
 });

@@ -3,7 +3,7 @@
 export const CONFIDENCES = ['documented', 'measured', 'inferred', 'guess'] as const;
 export type Confidence = (typeof CONFIDENCES)[number];
 
-export const EDGE_KINDS = ['flow', 'anti', 'output', 'reuse', 'user', 'core'] as const;
+export const EDGE_KINDS = ['flow', 'anti', 'output', 'reuse', 'user', 'core', 'rank'] as const;
 export type EdgeKind = (typeof EDGE_KINDS)[number];
 
 export const ROLES = ['read', 'write', 'accumulate'] as const;
@@ -35,6 +35,12 @@ export type Arrangement = (typeof ARRANGEMENTS)[number];
 
 export const DESCRIPTOR_MODES = ['none', 'static', 'hardware', 'software'] as const;
 export type DescriptorMode = (typeof DESCRIPTOR_MODES)[number];
+
+export const LOOP_KINDS = ['python', 'device'] as const;
+export type LoopKind = (typeof LOOP_KINDS)[number];
+
+export const ITERATION_STATES = ['unsettled', 'warm-up', 'steady', 'outlier'] as const;
+export type IterationState = (typeof ITERATION_STATES)[number];
 
 export interface Stall {
   readonly label: string;
@@ -76,6 +82,18 @@ export const DEFINITIONS = {
   mfu: 'The share of the run in which the Tensor Engines of its cores would do its matrix products, each at the peak rate of bfloat16, with which the profiler of AWS compares float32 too, or at the higher one of fp8 with two rows in a partition, or of MX. Transposes are not counted.',
   hfu: 'MFU with the transposes that the Tensor Engine does as products.',
   mbu: 'Bytes read from and written to HBM, as a share of what HBM gives in the time of the run to the two cores that share it.',
+  iteration:
+    'What an iteration adds to the time of its loop: from the end of those before it in the same execution of the loop, of the first from its begin, to its own end; 0 where it ends earlier. The intervals of an execution add up to its time.',
+  regular: "An iteration whose interval differs by at most 10 % from the median of its loop's.",
+  warm_up: 'The iterations of an execution of a loop before the first two regular ones that follow each other.',
+  steady: 'The iterations from there on. An execution without two such iterations has none.',
+  outlier: 'An iteration after the warm-up that is not regular.',
+  initiation:
+    'Of a loop, the median interval of its iterations after the warm-up; of all where there is no steady state. Mean and spread (standard deviation) are of the same iterations.',
+  representative: 'The iteration whose interval is nearest to the initiation interval; of several the first.',
+  awaited: 'Of a rank, the time for which others wait in collectives because its data comes last, added up over them.',
+  slowest:
+    'The rank that is awaited longest; where none is, the one that ends last, and none where all end at the same time.',
 } as const;
 
 export const FIGURE_LABELS = {
@@ -95,6 +113,15 @@ export const FIGURE_LABELS = {
   mfu: 'MFU',
   hfu: 'HFU',
   mbu: 'MBU',
+  iteration: 'interval of an iteration',
+  regular: 'regular iteration',
+  warm_up: 'warm-up',
+  steady: 'steady state',
+  outlier: 'outlier',
+  initiation: 'initiation interval',
+  representative: 'representative iteration',
+  awaited: 'awaited',
+  slowest: 'slowest rank',
 } as const;
 
 /** The hue of whatever has none of its own. */
@@ -206,6 +233,7 @@ export const STALLS: Readonly<Record<string, Stall>> = {
     byResult: false,
   },
   'other core': { label: 'the other core', short: 'other core', hue: '', forTile: false, byResult: true },
+  'other rank': { label: 'the other ranks', short: 'other rank', hue: '', forTile: false, byResult: true },
   loop: {
     label: 'the count and the branch of a loop on the device',
     short: 'loop',
@@ -231,6 +259,7 @@ export const EDGE_LABELS: Readonly<Record<EdgeKind, string>> = {
   reuse: 'takes over its memory',
   user: 'ordered by the schedule',
   core: 'synchronizes with the other core',
+  rank: 'takes what another rank sends',
 };
 
 export const ROLE_LABELS: Readonly<Record<Role, string>> = {
@@ -321,6 +350,15 @@ export const WIRE_MAGIC = 1_464_421_198;
 
 export const WIRE_VERSION = 1;
 
+/** Bytes that a byte of a compact message may stand for. */
+export const MOST_GROWTH = 256;
+
+/** Bytes to which any compact message may unpack. */
+export const ALWAYS_READ = 16_777_216;
+
+/** Bytes of the largest message. */
+export const MOST_MESSAGE = 1_073_741_824;
+
 /** Rows up to which a run is sent whole. */
 export const WHOLE = 1_000_000;
 
@@ -373,7 +411,19 @@ export const TABLES = {
   dims: ['size', 'step'],
   buffers: ['name', 'space', 'kind', 'pattern', 'partition', 'partitions', 'byte', 'partition_bytes', 'site', 'core'],
   sites: ['source', 'line', 'column', 'end_line', 'end_column', 'function'],
-  iterations: ['parent', 'loop', 'value', 'site'],
+  iterations: [
+    'parent',
+    'loop',
+    'value',
+    'site',
+    'in_loop',
+    'execution',
+    'begin',
+    'length',
+    'rows',
+    'interval',
+    'state',
+  ],
   ops: [
     'name',
     'detail',
@@ -391,6 +441,7 @@ export const TABLES = {
   ],
   lifetimes: ['buffer', 'start', 'end', 'first', 'last', 'written', 'writer'],
   usage: ['time', 'core', 'sbuf', 'psum'],
+  exchanges: ['call', 'rank', 'what', 'source', 'sent', 'sends', 'row', 'bytes'],
 } as const;
 
 /**
@@ -420,11 +471,38 @@ export interface Machine {
   readonly dmaEfficiency: Efficiency;
 }
 
-/** A lane; `kind` is one of the lane kinds. */
+/** A lane; `kind` is one of the lane kinds. Messages of older versions have no `rank`, which is then 0. */
 export interface LaneName {
   readonly name: string;
   readonly kind: string;
   readonly core: number;
+  readonly rank?: number;
+}
+
+/**
+ * A loop with its figures, as `nki_lab.kernel_runtime.recording.loops.Loop` has them, times in picoseconds.
+ *
+ * `parent` is a place in the list of loops, -1: none. `source` is -1 and `line` 0 where they are unknown.
+ */
+export interface LoopFigures {
+  readonly variable: string;
+  readonly kind: string;
+  readonly parent: number;
+  readonly depth: number;
+  readonly core: number;
+  readonly source: number;
+  readonly line: number;
+  readonly executions: number;
+  readonly iterations: number;
+  readonly begin: number;
+  readonly end: number;
+  readonly warm_up: number;
+  readonly outliers: number;
+  readonly steady: boolean;
+  readonly interval: number;
+  readonly mean: number;
+  readonly spread: number;
+  readonly representative: number;
 }
 
 /** A source file; its text is empty where it is unknown. */
@@ -507,8 +585,10 @@ export interface Sentence {
  * `fault` is the step at which the run failed, -1: it did not; where `fault_after` is true, it failed after that step,
  * before another instruction was issued. `dma_busy` is, by core, the time in which any DMA queue executes, and
  * `dma_waiting` the time in which none does before one will. Messages of older versions have neither, no `bottlenecks`
- * and no `machine`, which is missing of unknown targets too. Stretches of the table `zoom`, where there is one, are 2
- * to the power `zoom_shift` picoseconds wide.
+ * and no `machine`, which is missing of unknown targets too. `core_names` has the words for each core where there are
+ * several: "core 1", "rank 2". `loops` are those of the run, outer ones before inner ones; the table `iterations`
+ * numbers them. Messages of older versions have neither. Stretches of the table `zoom`, where there is one, are 2 to
+ * the power `zoom_shift` picoseconds wide.
  */
 export interface Header {
   readonly kernel: string;
@@ -531,6 +611,8 @@ export interface Header {
   readonly dma_waiting?: Readonly<Record<string, number>>;
   readonly lines: readonly LineTime[];
   readonly bottlenecks?: readonly Sentence[];
+  readonly core_names?: Readonly<Record<string, string>>;
+  readonly loops?: readonly LoopFigures[];
   readonly zoom_shift?: number;
 }
 

@@ -24,8 +24,8 @@ export interface Options {
   /** What `initialize` says. */
   first(): object;
   readonly peer: Peer;
-  /** The server is ready: tell it what is open. */
-  ready(): void;
+  /** The server is ready, and has said what it can do: tell it what is open. */
+  ready(answer: unknown): void;
   /** The connection is lost; `reason` is not empty where there will be no other attempt. */
   lost(reason: string): void;
   readonly now?: () => number;
@@ -78,11 +78,11 @@ export class Connection {
     const rpc = new Rpc(text => socket.send(text), this.options.peer);
     socket.onopen = () => {
       void rpc.request('initialize', this.options.first()).then(
-        () => {
+        answer => {
           if (this.socket !== socket) return;
           rpc.notify('initialized', {});
           this.rpc = rpc;
-          this.options.ready();
+          this.options.ready(answer);
         },
         () => undefined, // the socket closes as well
       );

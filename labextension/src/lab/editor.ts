@@ -1,4 +1,4 @@
-/** What the language server knows of a cell, drawn in its editor: squiggles, hints, hovers, signatures, fixes. */
+/** What the language server knows of a cell, drawn in its editor: squiggles, colours, hints, hovers, signatures, fixes. */
 
 import type { Extension } from '@codemirror/state';
 
@@ -11,6 +11,7 @@ import type { SharedCell } from './jupyter';
 import type { Render } from './markdown';
 import type { Session } from './session';
 import { signature } from './signature';
+import { colours } from './tokens';
 
 /** The page's CodeMirror: classes of another copy would be strangers to its editors. */
 export interface CodeMirror {
@@ -23,6 +24,8 @@ export interface Tools {
   readonly cm: CodeMirror;
   readonly session: Session;
   readonly render: Render;
+  /** Whether names are coloured. */
+  readonly hasColours: () => boolean;
 }
 
 export interface Drawing {
@@ -33,11 +36,13 @@ export interface Drawing {
 
 export function drawing(tools: Tools): Drawing {
   const [squiggles, shapes, call, fixes] = [findingsOf(tools), hints(tools), signature(tools), fixMenu(tools)];
+  const names = colours(tools);
   return {
     fixes,
     of: cell => [
       squiggles.of(cell),
       shapes.of(cell),
+      names.of(cell),
       hover(tools, cell, squiggles.at, fixes),
       call.of(cell),
       fixes.field,

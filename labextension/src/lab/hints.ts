@@ -3,16 +3,15 @@
 import type { Extension } from '@codemirror/state';
 import type { DecorationSet } from '@codemirror/view';
 
+import { answers } from './answers';
 import type { Tools } from './editor';
 import { offsetIn } from './findings';
 import type { SharedCell } from './jupyter';
 import { textOf } from './protocol';
 import type { InlayHint } from './protocol';
 
-/** Milliseconds without typing before hints are asked for. */
-const PAUSE = 300;
-
-export function hints({ cm: { state, view: cm }, session }: Tools): { of(cell: SharedCell): Extension } {
+export function hints(tools: Tools): { of(cell: SharedCell): Extension } {
+  const { state, view: cm } = tools.cm;
   const put = state.StateEffect.define<readonly InlayHint[]>();
 
   class Hint extends cm.WidgetType {
@@ -54,32 +53,10 @@ export function hints({ cm: { state, view: cm }, session }: Tools): { of(cell: S
   });
 
   const plugin = (cell: SharedCell): Extension =>
-    cm.ViewPlugin.define(view => {
-      let timer: ReturnType<typeof setTimeout> | undefined;
-      let isGone = false;
-      const load = async (): Promise<void> => {
-        const { doc } = view.state;
-        const range = { start: { line: 0, character: 0 }, end: { line: doc.lines, character: 0 } };
-        const found = await session.ask<readonly InlayHint[]>(cell, 'textDocument/inlayHint', { range });
-        if (isGone || !view.state.doc.eq(doc)) return;
-        if (found !== null || !session.isReady) view.dispatch({ effects: put.of(found ?? []) });
-      };
-      const later = (): void => {
-        clearTimeout(timer);
-        timer = setTimeout(() => void load(), PAUSE);
-      };
-      const release = session.watch(cell, later);
-      later();
-      return {
-        update: change => {
-          if (change.docChanged) later();
-        },
-        destroy: () => {
-          isGone = true;
-          clearTimeout(timer);
-          release();
-        },
-      };
+    answers<readonly InlayHint[]>(tools, cell, {
+      method: 'textDocument/inlayHint',
+      params: doc => ({ range: { start: { line: 0, character: 0 }, end: { line: doc.lines, character: 0 } } }),
+      take: (view, found) => view.dispatch({ effects: put.of(found ?? []) }),
     });
 
   return { of: cell => [field, plugin(cell)] };

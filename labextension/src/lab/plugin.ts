@@ -2,6 +2,7 @@
 
 import type { Extension } from '@codemirror/state';
 
+import tokens from '../_generated/tokens.css';
 import { leaveToOthers } from '../plugin';
 import type { Connections, Extractors } from '../plugin';
 import { useStyle } from '../styles';
@@ -131,7 +132,7 @@ async function activate(app: App, modules: Modules, services: Services): Promise
   const { notebooks } = services;
   const server = modules['@jupyterlab/services']?.ServerConnection as ServerConnection | undefined;
   if (notebooks === null || server === undefined) return;
-  useStyle('lab', lab + ICON_RULE);
+  useStyle('lab', lab + tokens + ICON_RULE);
   const apputils = modules['@jupyterlab/apputils'] as unknown as Apputils;
   const address = server.makeSettings();
   const fetchJson = async (path: string): Promise<unknown> => {
@@ -143,11 +144,10 @@ async function activate(app: App, modules: Modules, services: Services): Promise
     fetchJson('status').catch(() => null) as Promise<Status | null>,
     services.settings?.load(ID).catch(() => null) ?? null,
   ]);
-  const hint =
-    status === null ? `Jupyter Server has no extension of nki-lab: ${INSTALL}, then restart it` : status.missing;
+  const hint = status === null ? `Jupyter Server has no nki_lab: ${INSTALL}, then restart it` : status.missing;
   if (status?.missing !== '') {
     leaveToOthers(services);
-    whenNki(notebooks, () => tell.once('warning', `No findings while you type in %%nki cells. ${hint}`));
+    whenNki(notebooks, () => tell.once('warning', `No findings in %%nki cells: ${hint}.`));
   }
   const render = renderWith(services.renderers);
   const dialogs = dialogsOf(apputils, modules['@lumino/widgets'], render);
@@ -156,16 +156,15 @@ async function activate(app: App, modules: Modules, services: Services): Promise
     root: status?.root ?? '',
     settings: () => settings?.composite ?? {},
     fail: reason =>
-      tell.once('error', `No findings while you type in %%nki cells: ${reason}.`, 'Try again', () =>
-        session.connection.restart(),
-      ),
+      tell.once('error', `No findings in %%nki cells: ${reason}.`, 'Try again', () => session.connection.restart()),
     show: markdown => dialogs.page(markdown),
     message: text => tell.once('info', text),
   });
   const registry = modules['@jupyterlab/codemirror']?.EditorExtensionRegistry as
     { createImmutableExtension(extension: Extension): unknown } | undefined;
   const cm = { state: modules['@codemirror/state'], view: modules['@codemirror/view'] } as unknown as CodeMirror;
-  const drawn = drawing({ cm, session, render });
+  const hasColours = (): boolean => settings?.composite.colours !== false;
+  const drawn = drawing({ cm, session, render, hasColours });
   if (status?.missing === '') {
     services.extensions?.addExtension({
       name: 'nki-lab',

@@ -90,12 +90,28 @@ export interface SignatureHelp {
   readonly activeParameter?: number;
 }
 
+/** What the numbers of semantic tokens stand for. */
+export interface Legend {
+  readonly tokenTypes: readonly string[];
+  readonly tokenModifiers: readonly string[];
+}
+
+export interface SemanticTokens {
+  /** Five for each: lines and characters since the one before, length, type, modifiers as bits. */
+  readonly data: readonly number[];
+}
+
+/** What the server says that it can do, as far as that is used. */
+export interface Initialized {
+  readonly capabilities: { readonly semanticTokensProvider?: { readonly legend: Legend } };
+}
+
 /** The text of documentation, which is Markdown either way. */
 export function textOf(documentation: string | Markup | undefined): string {
   return typeof documentation === 'string' ? documentation : (documentation?.value ?? '');
 }
 
-/** What the client can do, as `initialize` tells the server. Findings are pushed; shapes have the page ask again. */
+/** What the client can do, as `initialize` tells the server. Findings are pushed; shapes and colours have the page ask again. */
 export const ABILITIES = {
   general: { positionEncodings: ['utf-16'] },
   notebookDocument: { synchronization: {} },
@@ -118,6 +134,11 @@ export const ABILITIES = {
       },
     },
     inlayHint: {},
+    semanticTokens: { requests: { full: true }, tokenTypes: [], tokenModifiers: [], formats: ['relative'] },
   },
-  workspace: { inlayHint: { refreshSupport: true }, workspaceFolders: true },
+  workspace: {
+    inlayHint: { refreshSupport: true },
+    semanticTokens: { refreshSupport: true },
+    workspaceFolders: true,
+  },
 } as const;

@@ -6,7 +6,7 @@ import type { CellModel, Panel, SharedCell } from './jupyter';
 import { NotebookText, isNki } from './notebook_text';
 import { offsetsIn } from './positions';
 import { ABILITIES } from './protocol';
-import type { Diagnostic, WorkspaceEdit } from './protocol';
+import type { Diagnostic, Initialized, Legend, WorkspaceEdit } from './protocol';
 import { RefusedError } from './rpc';
 
 /** Milliseconds from typing to the server; whatever asks the server does not wait for them. */
@@ -34,6 +34,8 @@ interface Notebook {
 
 export class Session {
   readonly connection: Connection;
+  /** What semantic tokens of the server mean; null before it has said so. */
+  legend: Legend | null = null;
   private readonly notebooks = new Map<Panel, Notebook>();
   private readonly owners = new WeakMap<SharedCell, { readonly notebook: Notebook; readonly uri: string }>();
   private readonly told = new Map<string, readonly Diagnostic[]>();
@@ -46,7 +48,8 @@ export class Session {
       open: () => host.open(),
       first: () => this.first(),
       peer: { told: (method, params) => this.hear(method, params), asked: method => this.reply(method) },
-      ready: () => {
+      ready: answer => {
+        this.legend = (answer as Initialized | null)?.capabilities.semanticTokensProvider?.legend ?? null;
         this.sync();
         this.tellAll();
       },
@@ -116,7 +119,7 @@ export class Session {
     this.sync();
     try {
       const more = { textDocument: { uri: owner.uri }, ...params };
-      return (await this.connection.rpc?.request(method, more, signal)) as T | null;
+      return ((await this.connection.rpc?.request(method, more, signal)) ?? null) as T | null;
     } catch (error) {
       if (error instanceof RefusedError) return null;
       throw error;
@@ -247,7 +250,7 @@ export class Session {
   }
 
   private reply(method: string): unknown {
-    if (method === 'workspace/inlayHint/refresh') {
+    if (method === 'workspace/inlayHint/refresh' || method === 'workspace/semanticTokens/refresh') {
       this.tellAll();
       return null;
     }

@@ -5,7 +5,8 @@ import type { Buffer, Lane, TileView } from '../types';
 
 export function lanesOf(header: Header): Lane[] {
   const cores = new Set(header.lanes.map(lane => lane.core)).size;
-  return header.lanes.map(({ name, kind, core }, id) => {
+  return header.lanes.map(({ name, kind, core, rank }, id) => {
+    const place = header.core_names?.[String(core)] ?? (cores > 1 ? `core ${core}` : '');
     const isDma = kind === 'dma';
     const known = hueOf(name);
     const label = known === null ? name : name.replace(/^\S+/, HUE_LABELS[known]);
@@ -14,8 +15,9 @@ export function lanesOf(header: Header): Lane[] {
       name,
       kind: isDma ? 'dma' : 'engine',
       core,
+      rank: rank ?? 0,
       hue: isDma ? 'dma' : kind === 'collective' ? 'cc' : (known ?? NO_HUE),
-      label: cores > 1 ? `${label}, core ${core}` : label,
+      label: place === '' ? label : `${label}, ${place}`,
     };
   });
 }

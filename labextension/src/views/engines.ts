@@ -73,7 +73,7 @@ function rowsOf(run: Run): readonly Row[] {
       continue;
     }
     if (!run.laneSteps(lane.id).length) continue;
-    const name = cores.size > 1 ? `${HUE_LABELS.dma}, core ${lane.core}` : HUE_LABELS.dma;
+    const name = cores.size > 1 ? `${HUE_LABELS.dma}, ${run.coreName(lane.core)}` : HUE_LABELS.dma;
     const found = queues.get(name);
     if (found) found.push(lane.id);
     else queues.set(name, [lane.id]);

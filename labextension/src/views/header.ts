@@ -253,7 +253,8 @@ function figures(run: Run): readonly Figure[] {
     const peak = run.peak(space);
     const capacity = run.capacity[space];
     if (peak === null) continue;
-    const core = run.cores.length > 1 ? `, core ${peak.core}` : '';
+    const place = run.coreName(peak.core);
+    const core = place === '' ? '' : `, ${place}`;
     const over = capacity > 0 && peak.bytes > capacity;
     out.push({
       name: `${MEMORY_LABELS[space]} peak${core}`,

@@ -125,7 +125,7 @@ function barsOf(run: Run): readonly Bar[] {
     else out.push({ name: lane.label, hue: lane.hue, time, rest: FIGURE_LABELS.empty });
   });
   for (const [core, times] of [...queues].sort(([one], [other]) => one - other)) {
-    const name = run.cores.length > 1 ? `${HUE_LABELS.dma}, core ${core}` : HUE_LABELS.dma;
+    const name = run.cores.length > 1 ? `${HUE_LABELS.dma}, ${run.coreName(core)}` : HUE_LABELS.dma;
     if (times.length === 1) out.push({ name, hue: 'dma', time: times[0], rest: FIGURE_LABELS.empty });
     else out.push(together(run, core, name, times));
   }
@@ -328,7 +328,7 @@ function memoryBar(run: Run, space: 'sbuf' | 'psum'): HTMLElement | null {
       el(
         'span',
         { class: 'nki-quiet' },
-        `live per partition, ${about}${run.cores.length > 1 ? `, core ${found.core}` : ''}`,
+        `live per partition, ${about}${run.cores.length > 1 ? `, ${run.coreName(found.core)}` : ''}`,
       ),
     ),
     bar,

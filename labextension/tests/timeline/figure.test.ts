@@ -13,9 +13,11 @@ import type { Run } from '../../src/types';
 import type { RowGiven } from '../messages';
 import { QUEUE, QUEUES, runOf, TENSOR, VECTOR } from './runs';
 
-const look = (layout: State['layout'] = 'wide', showCritical = true): Pick<State, 'layout' | 'showCritical'> => ({
+type Look = Pick<State, 'layout' | 'showCritical' | 'folded'>;
+const look = (layout: State['layout'] = 'wide', showCritical = true, ...folded: readonly string[]): Look => ({
   layout,
   showCritical,
+  folded: new Set(folded),
 });
 const figureOf = (run: Run, from = 0, to = run.makespan, width = 1000): Figure =>
   layoutFigure(run, layoutStrips(run, look()), { from, to, width });

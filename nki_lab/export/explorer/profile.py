@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from heapq import heappop, heappush
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -14,11 +15,14 @@ import numpy as np
 from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.export.explorer.tables import ENGINES
 from nki_lab.kernel_runtime.recording.columns import Array
+from nki_lab.kernel_runtime.recording.pages import pages
+from nki_lab.kernel_runtime.recording.schema import LONGEST_TEXT
 from nki_lab.kernel_runtime.vocabulary import LANE_KINDS
+from nki_lab.source_files import require_regular
 
 LaneColumns = dict[str, list[str | int]]
 
-_PLACE: Final = re.compile(r"""([^\[\]"',;]+):(\d+)""")
+_PLACE: Final = re.compile(r"""([^\[\]"',;]+):(\d{1,9})(?!\d)""")
 
 
 def lane_name(track: str) -> str:
@@ -52,7 +56,7 @@ def _drawing_order(key: tuple[bool, int, str]) -> tuple[object, ...]:
     is_dma, core, name = key
     engines = list(ENGINES)
     # Numbers within names count as numbers: q2 is before q10.
-    parts = tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
+    parts = tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", name))
     return is_dma, core, engines.index(name) if name in engines else len(engines), parts
 
 
@@ -85,7 +89,8 @@ def sites_of(places: list[str]) -> tuple[Array, dict[str, list[int]], dict[str, 
         for place, found in ((place, _PLACE.search(place)) for place in dict.fromkeys(places))
     }
     paths = list(dict.fromkeys(path for path, _ in numbers))
-    sites = {"source": [paths.index(path) for path, _ in numbers], "line": [line for _, line in numbers]}
+    place_of = {path: place for place, path in enumerate(paths)}
+    sites = {"source": [place_of[path] for path, _ in numbers], "line": [line for _, line in numbers]}
     return np.array([known[place] for place in places], np.int64), sites, {"path": paths, "text": [""] * len(paths)}
 
 
@@ -123,15 +128,24 @@ class Texts(NamedTuple):
         return [known[code] for code in self.codes.tolist()]
 
 
+ALWAYS_READ: Final = 1 << 16
+"""Rows that are read from however small a file; rows of more have times of their own, which take a byte at least."""
+MOST_DECODED: Final = 1 << 30
+"""Bytes that one field of a table may decode to."""
+
+
 class ProfileTable:
-    """One table of a profile, in one file or several."""
+    """One table of a profile, in one file or several. Texts are read as dictionaries: one that a file repeats a million
+    times is made once."""
 
     def __init__(self, name: str, files: Sequence[Path]) -> None:
-        import pyarrow.parquet as pq
-
         self.name = name
-        self._files = [_guarded(file, partial(pq.ParquetFile, file)) for file in files]
+        self._files = [_guarded(file, partial(_opened, file)) for file in files]
         self._paths = files
+        for path, file in zip(files, self._files, strict=True):
+            size, rows = path.stat().st_size, file.metadata.num_rows
+            if rows > max(ALWAYS_READ, size):
+                raise unreadable(path, f"damaged: {rows:,} rows in {size:,} bytes")
         self.fields = list(dict.fromkeys(field for file in self._files for field in file.schema_arrow.names))
 
     def __len__(self) -> int:
@@ -149,6 +163,7 @@ class ProfileTable:
         parts = []
         for path, file in zip(self._paths, self._files, strict=True):
             if field in file.schema_arrow.names:
+                _guarded(path, partial(_require_small, path, file, field, range(file.metadata.num_row_groups)))
                 parts += _guarded(path, partial(file.read, columns=[field])).column(0).chunks
             else:
                 parts.append(pa.nulls(file.metadata.num_rows))
@@ -170,8 +185,13 @@ class ProfileTable:
             return np.full(len(self), missing, dtype)
         kind = pa.from_numpy_dtype(np.dtype(dtype))
 
+        def number(part: Any) -> Any:
+            if pa.types.is_dictionary(part.type):
+                return pc.take(pc.cast(part.dictionary, kind), part.indices)
+            return pc.cast(part, kind)
+
         def convert() -> list[Array]:
-            return [pc.fill_null(pc.cast(part, kind), missing).to_numpy() for part in self._column(field)]
+            return [pc.fill_null(number(part), missing).to_numpy() for part in self._column(field)]
 
         return np.concatenate([np.zeros(0, dtype), *_guarded(self._paths[0], convert)])
 
@@ -183,10 +203,19 @@ class ProfileTable:
             return Texts(np.full(len(self), -1), [])
 
         def convert() -> Texts:
-            parts = [part.cast(pa.string()) for part in self._column(field)]
-            coded = pa.chunked_array(parts, pa.string()).combine_chunks().dictionary_encode()
-            codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-            return Texts(codes, coded.dictionary.to_pylist())
+            numbers: dict[str, int] = {}
+            codes = [np.zeros(0, np.int64)]
+            for part in self._column(field):
+                coded = part if pa.types.is_dictionary(part.type) else part.cast(pa.string()).dictionary_encode()
+                known = [
+                    -1 if text is None else numbers.setdefault(text, len(numbers))
+                    for text in coded.dictionary.cast(pa.string()).to_pylist()
+                ]
+                if max(map(len, numbers), default=0) > LONGEST_TEXT:
+                    raise ValueError(f"a text of {field} is longer than {LONGEST_TEXT} characters")
+                places = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+                codes.append(np.array([*known, -1])[places])
+            return Texts(np.concatenate(codes), list(numbers))
 
         return _guarded(self._paths[0], convert)
 
@@ -194,12 +223,55 @@ class ProfileTable:
         """All fields of the first row that have a value that JSON knows."""
         if not len(self):
             return {}
-        row = _guarded(self._paths[0], lambda: self._files[0].read().slice(0, 1).to_pylist()[0])
+        row = _guarded(self._paths[0], self._first)
         return {
             name: value
             for name, value in row.items()
             if isinstance(value, str | bool | int) or (isinstance(value, float) and np.isfinite(value))
         }
+
+    def _first(self) -> dict[str, Any]:
+        path, file = self._paths[0], self._files[0]
+        names = file.schema_arrow.names
+        for name in names:
+            _require_small(path, file, name, range(file.metadata.num_row_groups))
+        batch = next(file.iter_batches(batch_size=1), None)
+        if batch is None:
+            raise ValueError("its first row is missing")
+        row: dict[str, Any] = batch.to_pylist()[0]
+        return row
+
+
+def _opened(path: Path) -> Any:
+    """Return a Parquet file whose texts come as dictionaries."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    require_regular(path.stat())
+    layout = pq.read_schema(path)
+    texts = [field.name for field in layout if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
+    return pq.ParquetFile(path, read_dictionary=texts)
+
+
+def _require_small(path: Path, file: Any, field: str, groups: Iterable[int]) -> None:
+    """Raise ValueError where a field decodes to too many bytes, by the headers of its pages."""
+    meta, size = file.metadata, path.stat().st_size
+    columns = [place for place in range(meta.num_columns) if meta.schema.column(place).path.partition(".")[0] == field]
+    total = 0
+    with path.open("rb") as stream:
+        for group, place in product(groups, columns):
+            chunk = meta.row_group(group).column(place)
+            begin = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
+            if begin < 0 or not 0 <= chunk.total_compressed_size <= size - begin:
+                raise ValueError(f"the field {field} is said to lie outside of the file")
+            stream.seek(begin)
+            found = list(pages(stream.read(chunk.total_compressed_size)))
+            values = sum(page.values for page in found if not page.is_dictionary)
+            if values != chunk.num_values:
+                raise ValueError(f"the field {field} has pages of {values} values, expected {chunk.num_values}")
+            total += sum(page.size for page in found)
+            if total > MOST_DECODED or values > MOST_DECODED >> 3:
+                raise ValueError(f"the field {field} decodes to more than {MOST_DECODED} bytes")
 
 
 def open_profile(folder: Path) -> dict[str, ProfileTable]:
@@ -231,7 +303,8 @@ def _guarded(path: Path, read: Callable[[], T]) -> T:
 
     try:
         return read()
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, TypeError, OverflowError, MemoryError) as error:
         if isinstance(error, NkiError):
             raise
-        raise unreadable(path, f"damaged: {str(error).splitlines()[0]}") from error
+        told = next(iter(str(error).splitlines()), type(error).__name__)
+        raise unreadable(path, f"damaged: {told}") from error

@@ -30,7 +30,7 @@ from nki_lab.export.explorer.profile import (
 from nki_lab.export.explorer.tables import DEPENDENCIES, INSTRUCTION, TRANSFER
 from nki_lab.export.explorer.totals import SUMMARY_FIELDS, known_arch
 from nki_lab.isa.arch import Arch
-from nki_lab.kernel_runtime.recording import Recording, derive
+from nki_lab.kernel_runtime.recording import Recording, derive, schema
 from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, EDGE_KINDS, SPACES
 
@@ -42,6 +42,7 @@ SAMPLED: Final = 32
 _NONE: Final = np.zeros(0, np.int64)
 _EDGE_KINDS: Final = {text: kind for kind, text in reversed([*enumerate(DEPENDENCIES)])}  # of alike texts the first
 _MOST: Final = np.iinfo(np.uint32).max
+_LAST: Final = schema.LAST_PICOSECOND // 1000
 
 
 def read_profile(path: str | os.PathLike[str]) -> Recording:
@@ -80,6 +81,10 @@ class _Reader:
         if not present:
             raise unreadable(self._folder, "the profile has no instructions and no transfers")
         base = min(int(event.start.min()) for event in present)
+        for event in present:
+            last = max(int(event.start.max()), int(event.end.max()))
+            if base < 0 or int(event.end.min()) < 0 or last - base > _LAST:
+                raise unreadable(self._folder, f"damaged: times from {base} to {last} ns are no run")
         self._given |= self._rows(present, base)
         self._flows(present)
         metadata, results = self._one_row("Metadata"), self._one_row("Summary")
@@ -159,8 +164,8 @@ class _Reader:
         }
         for name in ("work", "bytes"):
             columns[name] = np.clip(np.concatenate([getattr(one, name) for one in events])[order], 0, _MOST)
-        wait = 1000 * np.concatenate([one.wait for one in events])[order]
-        columns |= self._waits(columns, np.maximum(wait, 0), len(lanes["name"]))
+        wait = 1000 * np.clip(np.concatenate([one.wait for one in events])[order], 0, _LAST)
+        columns |= self._waits(columns, wait, len(lanes["name"]))
         return {
             "rows": columns,
             "lanes": lanes,
@@ -246,9 +251,12 @@ class _Reader:
             for (start, end, low, high, name), partitions in _alike(allocations).items():
                 first, last = min(partitions), max(partitions)
                 lifetimes["buffer"].append(len(columns["name"]))
-                lifetimes["start"].append(max(0, 1000 * (start - base)))
-                lifetimes["end"].append(max(0, 1000 * (end - base)))
+                begin = max(0, 1000 * (start - base))
+                lifetimes["start"].append(begin)
+                lifetimes["end"].append(max(begin, 1000 * (end - base)))
                 _append(columns, name, 0, 0, first, last - first + SAMPLED, low, max(0, high - low + 1))
+        if max(lifetimes["end"], default=0) > schema.LAST_PICOSECOND:
+            raise unreadable(self._folder, "damaged: times of SbufAllocation are beyond those of a run")
         order = np.argsort(np.array(lifetimes["start"], np.int64), kind="stable")
         self._given["buffers"] = columns
         self._given["lifetimes"] = {name: np.array(values, np.int64)[order] for name, values in lifetimes.items()}
@@ -264,8 +272,8 @@ class _Reader:
             ):
                 if found := self._tables.get(table):
                     used = np.stack([found.fractions(f"{field}_util_percent") for field in fields]) * capacity / 100
-                    level = np.round(combined(np.nan_to_num(used), axis=0)).astype(np.int64)
-                    time = np.maximum(0, 1000 * (found.numbers("timestamp") - base))
+                    level = np.round(combined(np.clip(np.nan_to_num(used), 0, schema.LARGEST), axis=0)).astype(np.int64)
+                    time = 1000 * np.clip(np.maximum(found.numbers("timestamp"), base) - base, 0, _LAST)
                     order = np.argsort(time, kind="stable")
                     levels[name] = time[order], level[order]
         usage = {"time": np.unique(np.concatenate([time for time, _ in levels.values()]))}
@@ -282,7 +290,7 @@ class _Reader:
     def _summary(self, metadata: dict[str, Any], results: dict[str, Any], arch: Arch | None) -> dict[str, Any]:
         version = str(metadata.get("profile_schema_version", "unknown"))
         summary: dict[str, Any] = {
-            "kernel": metadata.get("profile_name") or self._folder.name,
+            "kernel": str(metadata.get("profile_name") or self._folder.name),
             "source": f"Neuron Explorer profile, schema {version}",
             "instructions": len(self._given["rows"]["start"]),
             "profile": {"Metadata": metadata, "Summary": results},
@@ -290,8 +298,8 @@ class _Reader:
         if arch is not None:
             summary["target"] = arch.target
         for name, field, factor in SUMMARY_FIELDS:
-            if field in results:
-                summary[name] = results[field] * factor
+            if isinstance(value := results.get(field), int | float) and not isinstance(value, bool):
+                summary[name] = value * factor
         return summary
 
 

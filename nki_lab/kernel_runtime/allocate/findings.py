@@ -99,7 +99,7 @@ def _harm(ops: Column, is_out: Mask, writes: Column) -> tuple[int, int] | None:
         if row == len(ops):
             return None
         following = int(ops[row])
-        if not is_out[ops == following].any():
+        if not is_out[ops == following].all():  # it reads, and may write the same place too
             return write, following
     return None
 

@@ -17,6 +17,7 @@ from nki_lab.kernel_runtime.collectives.replica_groups import (
     Channels,
     Shape,
     Tensors,
+    before,
     channels,
     dimension,
     divided,
@@ -29,6 +30,7 @@ from nki_lab.kernel_runtime.collectives.replica_groups import (
     this_rank,
     wrong,
 )
+from nki_lab.kernel_runtime.ir import FROM_NONE
 from nki_lab.kernel_runtime.language.control import register_alloc
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
 
@@ -141,7 +143,8 @@ def collective_permute(
         def received(given: list[list[Array]], _: int) -> list[Array] | None:
             return None if source is None else given[group.index(source)]
 
-        run(what, pairs, group, priority, name, received, rounds=0)
+        sender = FROM_NONE if source is None else source
+        run(what, pairs, group, priority, name, received, rounds=0, source=sender)
 
 
 def collective_permute_implicit(
@@ -162,6 +165,7 @@ def collective_permute_implicit(
         name,
         lambda given, place: given[place - 1],
         rounds=0,
+        source=before(group),
     )
 
 
@@ -186,7 +190,8 @@ def collective_permute_implicit_reduce(
         theirs = given[place - 1]
         return [join(pair) for pair in zip(theirs[:half], theirs[half:], strict=True)]
 
-    run(what, [*first, *((src, None) for src, _ in second)], group, priority, name, combine, rounds=0)
+    pairs = [*first, *((src, None) for src, _ in second)]
+    run(what, pairs, group, priority, name, combine, rounds=0, source=before(group))
 
 
 def collective_permute_implicit_current_processing_rank_id(

@@ -11,7 +11,7 @@ from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.isa.alu import alu_of
 from nki_lab.kernel_runtime.collectives.rank_group import Group, Rank, RankGroup
 from nki_lab.kernel_runtime.collectives.rank_group import local as ranks
-from nki_lab.kernel_runtime.ir import Arrival, access_columns
+from nki_lab.kernel_runtime.ir import FROM_ALL, FROM_NONE, Arrival, Exchange, access_columns
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.issue.context import current
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
@@ -214,6 +214,11 @@ def group_of(what: str, replica_group: object) -> Group:
     raise _missing_ranks(what, f"{replica_group!r} does not have rank {mine}")
 
 
+def before(group: Group) -> int:
+    """Return the rank before this one in the ring of its group."""
+    return group[group.index(this_rank().number) - 1]
+
+
 def _missing_ranks(what: str, message: str) -> NkiError:
     return wrong(
         what,
@@ -237,10 +242,12 @@ def run(
     combine: Combine,
     *,
     rounds: int = 1,
+    source: int = FROM_ALL,
 ) -> None:
     """Hand the sources to the group, and copy what arrives; `pairs` are (source, destination or None).
 
     `rounds` is how often all data goes round the group, 0: each rank sends straight to those that want something.
+    `source` is the rank that sends to this one, where it is one.
     """
     builder = current(f"nki.collectives.{what}")
     check_priority(what, builder, priority)
@@ -264,6 +271,11 @@ def run(
         first = len(builder.program)
         bring(builder, dst, [(dst, src)], sources[number], name if number == 0 else None)
         builder.program.flows += [(op, other) for op in range(first, len(builder.program)) for other in sent]
+    if not alone:
+        arriving = tuple(src._buffer.id for src in found or ())
+        sender = source if arriving else FROM_NONE
+        size = sum(map(_bytes, sources))
+        builder.program.exchanges.append(Exchange(what, group, sender, tuple(sent), arriving, size))
 
 
 def advise_time(what: str, builder: Builder, unknown: str = "") -> None:

@@ -30,6 +30,7 @@ from nki_lab.kernel_runtime.collectives.replica_groups import (
     writers,
     wrong,
 )
+from nki_lab.kernel_runtime.ir import FROM_ALL, FROM_NONE, Exchange
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.issue.context import current
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
@@ -216,6 +217,11 @@ def _run(
     first = len(builder.program)
     bring(builder, dst, moves, src, name)
     builder.program.flows += [(op, other) for op in range(first, len(builder.program)) for other in sent]
+    if len(group) > 1:
+        arriving = tuple(source._buffer.id for _, source in moves)
+        size = src.size * src._dtype.nbytes
+        sender = FROM_ALL if arriving else FROM_NONE
+        builder.program.exchanges.append(Exchange(what, group, sender, tuple(sent), arriving, size))
 
 
 def _require_no_part(what: str, builder: Builder, tensors: Tensors) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Hashable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, partial
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Final, TypeVar
 
 from nki_lab.diagnostic import error_of
@@ -273,9 +273,15 @@ def _written(function: Callable[..., Value], args: list[Value], kwargs: Names) -
         yield args[number] if number < len(args) else kwargs.get(name)
 
 
-@cache
 def _outputs(function: Callable[..., Value]) -> tuple[tuple[int, str], ...]:
     """Return the parameters that a function writes, with their places: outputs of its instruction, or of a store."""
+    if isinstance(function, MethodType):  # remembered, it would keep its tensor, and with that the whole program
+        return tuple((number - 1, name) for number, name in _declared_outputs(function.__func__))
+    return _declared_outputs(function)
+
+
+@cache
+def _declared_outputs(function: Callable[..., Value]) -> tuple[tuple[int, str], ...]:
     instruction = getattr(function, "nki_instruction", None)
     operands = {"dst"}
     if instruction is not None:

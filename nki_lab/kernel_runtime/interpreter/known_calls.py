@@ -11,10 +11,11 @@ them once more; where one goes another way than it did, the call is evaluated.
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, MutableMapping, Sequence
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -80,7 +81,7 @@ class KnownCalls:
 
     def __init__(self) -> None:
         self.calls: dict[Hashable, _Call] = {}
-        self.failures: dict[ast.AST, int] = {}
+        self.failures: MutableMapping[ast.AST, int] = WeakKeyDictionary()  # of functions whose text is still there
         self.classes: dict[Hashable, int] = {}
         self._depends: dict[frozenset[_Dependency], frozenset[_Dependency]] = {}
 
@@ -93,7 +94,8 @@ class KnownCalls:
     def tidy(self) -> None:
         """Forget everything where too much is known of functions and classes that are gone by now."""
         if len(self.failures) + len(self.classes) + len(self._depends) > KEPT // 10:
-            for table in (self.calls, self.failures, self.classes, self._depends):
+            self.failures.clear()
+            for table in (self.calls, self.classes, self._depends):
                 table.clear()
 
 

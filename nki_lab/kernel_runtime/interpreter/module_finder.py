@@ -10,8 +10,8 @@ import stat
 import sys
 import zlib
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,16 +42,23 @@ Reads = dict[str, Stamp]
 """Stamps of all paths that a search looked at: as long as they are the same, so is its result."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Buffer:
-    """The text of a file that is open in an editor, in UTF-8."""
+    """The text of a file that is open in an editor, in UTF-8. Its tree goes when the next text takes its place."""
 
     data: bytes
+    _modules: dict[str, ModuleSource | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    @property
+    @cached_property
     def stamp(self) -> tuple[int, int, int]:
         """Return what stands for the modification time and size of a file: none on a disk has these."""
         return -1 - zlib.crc32(self.data), len(self.data), 0
+
+    def module(self, shown: str) -> ModuleSource | None:
+        """Return the module that findings call `shown`; None where the text is no Python."""
+        if shown not in self._modules:
+            self._modules[shown] = _module_of(self.data, shown)
+        return self._modules[shown]
 
 
 class ModuleFinder:
@@ -222,7 +229,8 @@ class ModuleFinder:
         if self._leads_outside(path):
             return None
         buffer = self.buffers.get(path)
-        return _parsed(path, self.stamp(path, reads), shown or path, None if buffer is None else buffer.data)
+        stamp = self.stamp(path, reads)
+        return _parsed(path, stamp, shown or path) if buffer is None else buffer.module(shown or path)
 
     def _leads_outside(self, path: str) -> bool:
         """Return whether a file is a link out of its project and its environment: it may be anybody's."""
@@ -248,10 +256,14 @@ def _is_file(found: Stamp) -> bool:
 
 
 @lru_cache(KEPT)
-def _parsed(path: str, stamp: Stamp, shown: str, buffer: bytes | None = None) -> ModuleSource | None:
-    data = _bytes(path, stamp) if buffer is None else buffer
+def _parsed(path: str, stamp: Stamp, shown: str) -> ModuleSource | None:
+    data = _bytes(path, stamp)
+    return None if data is None else _module_of(data, shown)
+
+
+def _module_of(data: bytes, shown: str) -> ModuleSource | None:
     try:
-        return None if data is None else parsed(normalized(decoded(data)[0]), shown)
+        return parsed(normalized(decoded(data)[0]), shown)
     except (*PARSER_FAILURES, LookupError):
         return None
 

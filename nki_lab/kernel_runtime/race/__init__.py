@@ -18,7 +18,14 @@ from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.path import Path, executed, known_path
 from nki_lab.kernel_runtime.race.conflicts import Conflicts
-from nki_lab.kernel_runtime.race.findings import between_cores, in_one_transfer, other_tensor, self_overlapping
+from nki_lab.kernel_runtime.race.findings import (
+    between_cores,
+    in_one_stream,
+    in_one_transfer,
+    other_tensor,
+    self_overlapping,
+    shifted,
+)
 from nki_lab.kernel_runtime.race.values import Reach
 
 __all__ = ["races"]
@@ -32,11 +39,12 @@ def races(
     """Return findings about accesses without order.
 
     NKI407 a read and a write of two cores, NKI408 where both write, NKI409 where they synchronize over another tensor,
-    NKI410 a DMA that reads what it writes, NKI411 one that writes bytes twice. `path` is the way through the
+    NKI410 a DMA that reads what it writes, NKI411 one that writes bytes twice, NKI422
+    an instruction of an engine that writes what it has yet to read. `path` is the way through the
     program's device loops, by default the known one; otherwise bodies count once. Of a program that is not `complete`
     the cores are not checked, as they may synchronize in what is missing.
     """
-    found = [*in_one_transfer(program, self_overlapping(program))]
+    found = [*in_one_transfer(program, self_overlapping(program)), *in_one_stream(program, shifted(program))]
     if program.cores > 1 and complete:
         program = _laid_out(program, path)
         conflicts = Conflicts(program)

@@ -17,9 +17,13 @@ from nki_lab.kernel_runtime.race.conflicts import Conflict
 from nki_lab.kernel_runtime.tensor import Buffer
 from nki_lab.kernel_runtime.tensor.pattern import normalise
 
+_STREAMING: Final = ("vector", "scalar", "gpsimd")
+"""Engines that write results while they read."""
+
 
 class Transfer(NamedTuple):
-    """A transfer that overlaps itself: its first op, and the views; `source` is -1 where it writes bytes twice."""
+    """A transfer, or an instruction, that overlaps itself: its first op, and the views; `source` is -1 where it writes
+    bytes twice."""
 
     op: int
     target: int
@@ -71,6 +75,57 @@ def _of_one(program: Program, op: int) -> Iterator[Transfer]:
             if moves and overlap_of(target, source) is not None:
                 yield Transfer(op, target.id, source.id)
                 break
+
+
+def shifted(program: Program) -> Iterator[Transfer]:
+    """Instructions of engines that write elements of a tensor which they read later in their stream."""
+    accesses = access_columns(program, indices=False)
+    rows = np.flatnonzero(program.ops_where(lambda item: item.engine in _STREAMING)[accesses.op])
+    key = accesses.op[rows] * max(len(program.buffers), 1) + accesses.buffer[rows]
+    is_out = accesses.is_out[rows]
+    both = np.intersect1d(key[is_out], key[~is_out]) // max(len(program.buffers), 1)
+    for op in np.unique(both).tolist():
+        views = list(zip(program.views_of(op), program.variant_of(op).outs, strict=True))
+        targets, sources = (
+            [view for view, out in views if out is way and view.indirect is None] for way in (True, False)
+        )
+        found = next(((one, other) for one in targets for other in sources if _is_ahead(one, other)), None)
+        if found is not None:
+            yield Transfer(op, found[0].id, found[1].id)
+
+
+def _is_ahead(target: View, source: View) -> bool:
+    """Whether elements go to places further on in the partitions that they come from, some of them read later."""
+    here, there = target.type, source.type
+    if target.buffer is not source.buffer or here.dtype is not there.dtype or len(here.shape) < 2:
+        return False
+    if normalise(here.shape, here.strides) != normalise(there.shape, there.strides):
+        return False
+    distance = target.offset - source.offset
+    within = distance % here.strides[0] if here.strides[0] else distance
+    return distance > 0 and within > 0 and overlap_of(target, source) is not None
+
+
+def in_one_stream(program: Program, found: Iterable[Transfer]) -> Iterator[Diagnostic]:
+    """NKI422 for instructions that write what they have yet to read; one for each place of the source."""
+    reported: set[int] = set()
+    for item in found:
+        site = program.op_site[item.op]
+        if site in reported:
+            continue
+        reported.add(site)
+        target = program.views[item.target]
+        yield finding_at(
+            program,
+            item.op,
+            "NKI422",
+            f"writes elements of {title(program, target.buffer)} that it has yet to read",
+            operand="dst",
+            note=_bytes(overlap_of(target, program.views[item.source]), target.buffer.shape),
+            remedy="write into another tile, and go on with that",
+            limit="an engine writes its first results while it reads later elements",
+            related=_allocation(program, target.buffer),
+        )
 
 
 def _is_in_place(target: View, source: View) -> bool:

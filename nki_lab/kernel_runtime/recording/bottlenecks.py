@@ -22,6 +22,8 @@ SENTENCES: Final = {
     "waits_for": "{lane} waits for {what}.",
     "advice": "{line} could gain {share} ({code}).",
     "line": "{line} costs most: {share}.",
+    "awaited": "{rank} is the slowest: the others wait {share} of the time for it.",
+    "ends_last": "{rank} is the slowest: it ends last.",
 }
 """Sentences with places for parts."""
 
@@ -48,16 +50,16 @@ Sentence = tuple[Part, ...]
 def bottlenecks(recording: Recording) -> tuple[Sentence, ...]:
     """Return the sentences, the most important first; at least one.
 
-    The largest part of the critical path is named first, then the advice that gains most, which comes from timing the
-    run without what it advises against. Where the part is work, the lane follows that waits longest on the path for the
-    results of it; then the line of source that costs most of the path.
+    Of several ranks the slowest is named first. The largest part of the critical path is named next, then the advice
+    that gains most, which comes from timing the run without what it advises against. Where the part is work, the lane
+    follows that waits longest on the path for the results of it; then the line of source that costs most of the path.
     """
     times = digest(recording)
     if not len(recording):
         return (_sentence("empty"),)
     if not times.makespan:
         return (_sentence("instant"),)
-    out = []
+    out = _ranks(recording, times)
     work, wait = (next(iter(parts.items()), ("", 0)) for parts in (times.work, times.waits))
     if max(work[1], wait[1]) == 0:
         return (_sentence("nothing"),)
@@ -77,6 +79,21 @@ def bottlenecks(recording: Recording) -> tuple[Sentence, ...]:
     return tuple(out)
 
 
+def _ranks(recording: Recording, times: Digest) -> list[Sentence]:
+    """Name the slowest of several ranks, where one is."""
+    ranks = recording.summary.get("ranks")
+    if recording.ranks == 1 or not isinstance(ranks, Mapping):
+        return []
+    slowest, awaited = ranks.get("slowest", -1), ranks.get("awaited_ns", ())
+    if not isinstance(slowest, int) or not 0 <= slowest < recording.ranks or not isinstance(awaited, (list, tuple)):
+        return []
+    rank = Part(text=f"Rank {slowest}")
+    if len(awaited) != recording.ranks or not awaited[slowest] or not times.makespan:
+        return [_sentence("ends_last", rank=rank)]
+    share = awaited[slowest] * 1000 / (times.makespan * (recording.ranks - 1))
+    return [_sentence("awaited", rank=rank, share=Part(share=share))]
+
+
 def _sentence(name: str, **places: Part) -> Sentence:
     """A sentence with parts in its places."""
     pieces = SENTENCES[name].replace("{", "}").split("}")
@@ -87,7 +104,9 @@ def _advice(recording: Recording) -> list[Sentence]:
     """Name the line and the gain of the advice that gains most."""
     found = recording.summary.get("diagnostics")
     told = [item for item in found if isinstance(item, Mapping)] if isinstance(found, (list, tuple)) else []
-    told = [item for item in told if isinstance(item.get("gain"), float) and item.get("line") and item.get("file")]
+    kinds = {"gain": float, "line": int, "file": str, "code": str}
+    told = [item for item in told if all(isinstance(item.get(name), kind) for name, kind in kinds.items())]
+    told = [item for item in told if item["line"] and item["file"]]
     if not told:
         return []
     best = max(told, key=lambda item: item["gain"])
@@ -110,6 +129,7 @@ def _waiting(recording: Recording, times: Digest, kind: str) -> list[Sentence]:
     mine = group == np.bincount(group, weights=rest, minlength=len(groups)).argmax()
     longest = int(row[mine][rest[mine].argmax()])
     lane = recording.lanes[int(recording.rows["lane"][longest])]
-    label = lane_label(lane.name, lane.core, len({item.core for item in recording.lanes}))
+    place = recording.core_names[lane.core]
+    label = f"{lane_label(lane.name)}, {place}" if place else lane_label(lane.name)
     what = Part(text=reason(name), row=longest)
     return [_sentence("waits_for", lane=Part(text=label, kind=kind_of_lane(lane.name, lane.kind)), what=what)]

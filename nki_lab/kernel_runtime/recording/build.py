@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.kernel_runtime.recording import schema
-from nki_lab.kernel_runtime.recording.columns import Array, Column, Columns, Json, MemoryColumns, pieces
+from nki_lab.kernel_runtime.recording import check, results, schema
+from nki_lab.kernel_runtime.recording.columns import Array, Column, Columns, Json, MemoryColumns
 
 Values = Any
 """A column as a builder gives it: an array, or a list of numbers or texts."""
 Given = Mapping[str, Mapping[str, Values]]
-
-MAKESPAN: Final = "makespan_ps"
-"""The name in the summary of the end of the run, in picoseconds."""
 
 _NO_WAIT: Final = "none"
 
@@ -57,28 +53,22 @@ def build(tables: Given, summary: Mapping[str, Json], makespan: int | None) -> d
         if not spec.index and (name in given or not spec.derived) and name not in ("names", "summary")
     }
     out["names"] = _table(schema.TABLES["names"], {"text": names.texts()}, names)
-    results = {**summary, MAKESPAN: _end(out["rows"], makespan)}
-    lines = {"name": list(results), "json": [_json(name, value) for name, value in results.items()]}
-    out["summary"] = _table(schema.TABLES["summary"], lines, names)
+    out["summary"] = summary_table({**summary, results.MAKESPAN: _end(out["rows"], makespan)})
     return out
+
+
+def summary_table(summary: Mapping[str, Json]) -> Columns:
+    """The table `summary` of some results; ValueError where JSON cannot say one."""
+    lines = {"name": list(summary), "json": [results.dumped(name, value) for name, value in summary.items()]}
+    return _table(schema.TABLES["summary"], lines, Names())
 
 
 def _end(rows: Columns, makespan: int | None) -> int:
     """When the run ends, in picoseconds."""
-    end = 0
-    for low, high in pieces(len(rows)):
-        ends = rows["start"][low:high] + rows["duration"][low:high]
-        end = max(end, int(ends.max()), int(rows["ready"][low:high].max()))
-    if makespan is not None and makespan < end:
-        raise ValueError(f"makespan {makespan} ps is before the last row's end, {end} ps")
-    return end if makespan is None else int(makespan)
-
-
-def _json(name: str, value: Json) -> str:
-    try:
-        return json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"summary {name!r} cannot be kept as JSON: {error}") from error
+    if makespan is None:
+        return check.end_of(rows)
+    check.check_end(rows, makespan)
+    return int(makespan)
 
 
 def _table(spec: schema.Table, given: dict[str, Values], names: Names) -> Columns:

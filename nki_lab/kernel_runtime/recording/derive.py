@@ -31,6 +31,11 @@ def lane_rows(lane: Array, start: Array, duration: Array, lanes: int) -> tuple[A
     return rows, firsts
 
 
+def spans(rows: Array, firsts: Array) -> dict[str, Array]:
+    """The columns of `lane_spans`, from the rows by lane and the place of each lane's first."""
+    return {"first": firsts, "rows": np.diff(np.append(firsts, len(rows)))}
+
+
 def gaps(rows: Array, firsts: Array, start: Array, duration: Array) -> Array:
     """Return how long each lane stands still before each of its rows, in the order of `rows`."""
     out = np.zeros(len(rows), np.int64)

@@ -7,6 +7,10 @@ from typing import Final, NamedTuple
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import FP8, PACKED, DType
 
+REGULAR: Final = 0.1
+"""The share of a loop's median interval by which the interval of a regular iteration differs from it at most. guess: a
+tenth tells the pipeline's filling from its usual beat, and is above the jitter of shared DMA queues."""
+
 
 class Figure(NamedTuple):
     """A figure: its name in the schema of the views, its label, and what it is."""
@@ -45,6 +49,24 @@ FIGURES: Final = (
     Figure("hfu", "HFU", "MFU with the transposes that the Tensor Engine does as products."),
     Figure("mbu", "MBU", "Bytes read from and written to HBM, as a share of what HBM gives in the time of the run to "
            "the two cores that share it."),
+    Figure("iteration", "interval of an iteration", "What an iteration adds to the time of its loop: from the end of "
+           "those before it in the same execution of the loop, of the first from its begin, to its own end; 0 where it "
+           "ends earlier. The intervals of an execution add up to its time."),
+    Figure("regular", "regular iteration", "An iteration whose interval differs by at most "
+           f"{100 * REGULAR:.0f} % from the median of its loop's."),
+    Figure("warm_up", "warm-up", "The iterations of an execution of a loop before the first two regular ones that "
+           "follow each other."),
+    Figure("steady", "steady state", "The iterations from there on. An execution without two such iterations "
+           "has none."),
+    Figure("outlier", "outlier", "An iteration after the warm-up that is not regular."),
+    Figure("initiation", "initiation interval", "Of a loop, the median interval of its iterations after the warm-up; "
+           "of all where there is no steady state. Mean and spread (standard deviation) are of the same iterations."),
+    Figure("representative", "representative iteration", "The iteration whose interval is nearest to the initiation "
+           "interval; of several the first."),
+    Figure("awaited", "awaited", "Of a rank, the time for which others wait in collectives because its data comes "
+           "last, added up over them."),
+    Figure("slowest", "slowest rank", "The rank that is awaited longest; where none is, the one that ends last, and "
+           "none where all end at the same time."),
 )  # fmt: skip
 DEFINITIONS: Final = {figure.name: figure.definition for figure in FIGURES}
 

@@ -1,7 +1,8 @@
 """A recording on disk: Parquet tables under names of their own, and a manifest that says which of them count.
 
 A save writes all tables again, then replaces the manifest in one step. Whoever reads follows the manifest, so that a
-save that breaks off leaves the old recording as it was. Tables that no manifest names are removed by the next save.
+save that breaks off leaves the old recording as it was. The next save removes what an earlier manifest names, or the
+draft of one that a killed save has left; it touches no other file.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ import contextlib
 import errno
 import json
 import os
+import re
 import secrets
 import zlib
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from nki_lab.diagnostic import NkiError, coded_error
-from nki_lab.file_system import locked, rename_over, sync
-from nki_lab.kernel_runtime.recording import check, schema
-from nki_lab.kernel_runtime.recording.build import MAKESPAN
+from nki_lab.file_system import locked, remove_files, sync, write_new, write_whole
+from nki_lab.kernel_runtime.recording import check, results, schema
 from nki_lab.kernel_runtime.recording.columns import Columns, Json
 from nki_lab.kernel_runtime.recording.stored import (
+    MOST_DECODED,
     Checksums,
     ChunkCache,
     StoredColumns,
@@ -31,13 +32,18 @@ from nki_lab.kernel_runtime.recording.stored import (
     unreadable,
     write,
 )
+from nki_lab.source_files import read_source
 
 MANIFEST: Final = "nki_lab.json"
 FORMAT: Final = "nki_lab recording"
 _MANIFEST_BYTES: Final = 1 << 26
 _PINS: Final = "pins"  # of the manifest: messages of tiles in the zlib format, in base64
 _PIN_BYTES: Final = 1 << 24
-_WORKED_OUT: Final = {"lane_sums", "lane_sum_levels", "triggers"}  # where a folder has none
+_PINS_BYTES: Final = 1 << 26  # all of them, as they are when they are read
+_DRAFT: Final = "writing"  # of a draft of the manifest: the names of the tables that its save writes or removes
+_TOKEN: Final = re.compile(r"[0-9a-f]{16}")
+_TABLE_NAME: Final = re.compile(r"nki_lab_[a-z_]+\.[0-9a-f]{16}\.parquet")
+_WORKED_OUT: Final = {"lane_sums", "lane_sum_levels", "triggers", "exchanges"}  # where a folder has none
 _ATTEMPTS: Final = 20
 _FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quotas of this name
 
@@ -64,39 +70,59 @@ def store(tables: Mapping[str, Columns], path: str | os.PathLike[str], pins: Seq
 
 
 def _store(tables: Mapping[str, Columns], folder: Path, alone: bool, pins: Sequence[bytes]) -> None:
+    """Write tables of new names, then the manifest that names them.
+
+    Before that, a draft of the manifest lists what is about to be written and what is to be removed. A save that is
+    killed leaves it, so that the next one knows; all other files stay, whatever their names are.
+    """
     token = secrets.token_hex(8)
     files = {name: folder / f"nki_lab_{name}.{token}.parquet" for name in tables}
-    draft = folder / f"{MANIFEST}.{token}"
+    draft, renamed = folder / f"{MANIFEST}.{token}", folder / f"{MANIFEST}.{token}.new"
     before = _named_before(folder)
+    if alone:  # without the lock somebody else may be writing
+        before |= _left_behind(folder)
     try:
+        told = {"format": FORMAT, _DRAFT: sorted({*before, *(file.name for file in files.values())})}
+        write_new(draft, json.dumps(told).encode())
         for name, table in tables.items():
             write(table, files[name])
             sync(files[name])
         entries = {name: {"file": file.name, **_entry(checksums_of(file))} for name, file in files.items()}
         kept = {_PINS: [base64.b64encode(zlib.compress(pin)).decode() for pin in pins]} if pins else {}
         manifest = {"format": FORMAT, "version": list(schema.VERSION), "tables": entries, **kept}
-        text = json.dumps(manifest, indent=1)
-        draft.write_text(text + "\n", encoding="utf-8")
-        sync(draft)
         sync(folder)
-        rename_over(draft, folder / MANIFEST)
+        write_whole(folder / MANIFEST, f"{json.dumps(manifest, indent=1)}\n".encode(), renamed)
     except BaseException:
-        for file in (*files.values(), draft):
-            with contextlib.suppress(OSError):
-                file.unlink(missing_ok=True)
+        remove_files(folder, (*(file.name for file in files.values()), renamed.name, draft.name))
         raise
-    sync(folder)
-    # Without the lock somebody else may be writing: only what the manifest named before is surely out of use.
-    ours = chain(folder.glob("nki_lab_*.*.parquet"), folder.glob(f"{MANIFEST}.*"))
-    for name in ({file.name for file in ours} if alone else before) - {file.name for file in files.values()}:
-        with contextlib.suppress(OSError):
-            (folder / name).unlink(missing_ok=True)
+    # Lists go after what they list, in case that this is killed too.
+    old = sorted(before - {file.name for file in files.values()}, key=lambda name: name.startswith(MANIFEST))
+    remove_files(folder, (*old, draft.name))
 
 
 def _named_before(folder: Path) -> set[str]:
+    """Return the tables that the manifest of a folder names; none where it has no manifest, or a damaged one."""
     with contextlib.suppress(OSError, ValueError):
-        return {entry["file"] for entry in _manifest(folder)["tables"].values()}
+        names = {entry["file"] for entry in _manifest(folder)["tables"].values()}
+        return {name for name in names if _TABLE_NAME.fullmatch(name)}
     return set()
+
+
+def _left_behind(folder: Path) -> set[str]:
+    """Return the drafts of manifests that saves have left which were killed, and the tables that these name."""
+    found: set[str] = set()
+    for draft in folder.glob(f"{MANIFEST}.*"):
+        token = draft.name.removeprefix(f"{MANIFEST}.")
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            text = read_source(draft, _MANIFEST_BYTES)
+            if not _TOKEN.fullmatch(token):
+                continue
+            content = json.loads(text) if text else {"format": FORMAT, _DRAFT: []}  # killed before it wrote
+            names = content.get(_DRAFT) if isinstance(content, dict) and content.get("format") == FORMAT else None
+            if isinstance(names, list):
+                ours = [name for name in names if isinstance(name, str) and _TABLE_NAME.fullmatch(name)]
+                found |= {draft.name, f"{draft.name}.new", *ours}
+    return found
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Columns]:
@@ -122,11 +148,12 @@ def load(path: str | os.PathLike[str]) -> dict[str, Columns]:
 def pins(path: str | os.PathLike[str]) -> tuple[bytes, ...]:
     """The pictures of tiles in the folder `path`; those that are damaged are left out. Raises NKI019, NKI020."""
     found: list[bytes] = []
-    entries = _manifest(Path(path)).get(_PINS)
+    entries, left = _manifest(Path(path)).get(_PINS), _PINS_BYTES
     for text in entries if isinstance(entries, list) else []:
         with contextlib.suppress(ValueError, TypeError, zlib.error):
             packed = zlib.decompressobj()
-            pin = packed.decompress(base64.b64decode(text, validate=True), _PIN_BYTES)
+            pin = packed.decompress(base64.b64decode(text, validate=True), max(1, min(_PIN_BYTES, left)))
+            left -= len(pin)
             if packed.eof:
                 found.append(pin)
     return tuple(found)
@@ -135,8 +162,7 @@ def pins(path: str | os.PathLike[str]) -> tuple[bytes, ...]:
 def _manifest(folder: Path) -> dict[str, Json]:
     file = folder / MANIFEST
     try:
-        with file.open("rb") as stream:
-            found = json.loads(stream.read(_MANIFEST_BYTES))
+        found = json.loads(read_source(file, _MANIFEST_BYTES))
     except FileNotFoundError:
         raise _foreign(folder) from None
     except (OSError, ValueError, RecursionError) as error:
@@ -198,19 +224,38 @@ def _foreign(folder: Path) -> NkiError:
 
 def _open(folder: Path, manifest: Mapping[str, Json]) -> dict[str, Columns]:
     cache = ChunkCache()
-    tables: dict[str, Columns] = {
+    tables = {
         name: StoredColumns(spec, folder / entry["file"], _checksums(entry), cache)
         for name, spec in schema.TABLES.items()
         if (entry := manifest["tables"].get(name)) is not None
     }
-    try:
+    if (decoded := sum(table.decoded for table in tables.values())) > MOST_DECODED:
+        raise unreadable(folder, f"its tables decode to {decoded} bytes, at most {MOST_DECODED} are read")
+    with refusing(folder):
         check.check_ranges(tables)
         _check_lengths(tables)
+        _check_summary(tables)
+    return dict(tables)
+
+
+@contextlib.contextmanager
+def refusing(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise NKI019 where a check of the tables in a folder fails."""
+    try:
+        yield
     except NkiError:
         raise
     except ValueError as error:
-        raise unreadable(folder, f"damaged: {error}") from error
-    return tables
+        raise unreadable(Path(folder), f"damaged: {error}") from error
+
+
+def check_whole(folder: str | os.PathLike[str], tables: Mapping[str, Columns]) -> None:
+    """Hold every value of opened tables against the schema, as those of a built recording are. Raises NKI019."""
+    with refusing(folder):
+        check.check_rows(tables)
+        makespan = _check_summary(tables)
+        check.check_end(tables["rows"], makespan)
+        check.check_indices(tables, makespan)
 
 
 def _check_lengths(tables: Mapping[str, Columns]) -> None:
@@ -221,6 +266,9 @@ def _check_lengths(tables: Mapping[str, Columns]) -> None:
             raise ValueError(f"{name} has {len(tables[name])} rows, expected {expected}")
     if not len(tables["stalls"]) or not len(tables["names"]):
         raise ValueError("stalls or names are empty")
-    summary = dict(zip(tables["summary"].texts("name"), tables["summary"].texts("json"), strict=True))
-    if not summary.get(MAKESPAN, "").isdecimal():
-        raise ValueError(f"the summary has no {MAKESPAN}")
+
+
+def _check_summary(tables: Mapping[str, Columns]) -> int:
+    """ValueError where the summary is none; return the end of the run in picoseconds."""
+    found = results.loaded(tables["summary"].texts("name"), tables["summary"].texts("json"))
+    return int(found[results.MAKESPAN])

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
+from typing import Final
 
 import numpy as np
 
 from nki_lab.extras import extra
-from nki_lab.kernel_runtime.recording import build, check, derive, schema, zoom
+from nki_lab.kernel_runtime.recording import build, check, derive, results, schema, zoom
 from nki_lab.kernel_runtime.recording.columns import (
     Array,
     Column,
@@ -37,6 +37,7 @@ class Lane:
     name: str
     kind: str
     core: int
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,10 @@ class Row:
     confidence: str
 
 
+CHECKED_AT_ONCE: Final = 1 << 18
+"""Rows, accesses or edges up to which a recording is checked as a whole when it is opened, within some 50 ms."""
+
+
 class Recording:
     """A finished run. Built from arrays, or opened from a folder, whose columns are then read when asked for.
 
@@ -88,32 +93,40 @@ class Recording:
         self._tables = build.build(tables, summary or {}, makespan)
         rows = self._tables["rows"]
         check.check_ranges(self._tables)
-        check.check_order(self._tables)
+        check.check_rows(self._tables)
+        results.check(summary or {})
         lane, start, duration = (whole(rows[name]) for name in ("lane", "start", "duration"))
         places, firsts = derive.lane_rows(lane, start, duration, len(self._tables["lanes"]))
         gaps = derive.gaps(places, firsts, start, duration)
         check.check_lanes(rows, places, gaps)
         self._tables["lane_rows"] = derive.lane_table(rows, places, gaps)
-        spans = {"first": firsts, "rows": np.diff(np.append(firsts, len(places)))}
-        self._tables["lane_spans"] = derive.table("lane_spans", spans)
-
-    @classmethod
-    def _of(cls, tables: Mapping[str, Columns]) -> Recording:
-        """The recording of complete tables."""
-        self = cls.__new__(cls)
-        self._tables = dict(tables)
-        return self
+        self._tables["lane_spans"] = derive.table("lane_spans", derive.spans(places, firsts))
+        self._check_whole: Callable[[], None] | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Recording:
         """The recording in a folder. Raises NKI018 where there is none, NKI019 if it cannot be read, NKI020 if it was
         written by a newer version, NKI022 without the package pyarrow. Values are read when asked for; damaged ones
         raise NKI019 then.
+
+        A folder may be from anybody: what its tables say is held against the schema, at once or, of a large run, before
+        somebody reads more of it than single rows and sums.
         """
         with extra("save", "opening a saved run needs", operand="open"):
             from nki_lab.kernel_runtime.recording import folder
 
-        return cls._of(folder.load(path))
+        self = cls.__new__(cls)
+        self._tables = folder.load(path)
+        self._check_whole = partial(folder.check_whole, path, dict(self._tables))
+        if max(len(self._tables[name]) for name in ("rows", "accesses", "edges")) <= CHECKED_AT_ONCE:
+            self._require_checked()
+        return self
+
+    def _require_checked(self) -> None:
+        """Raise NKI019 where an opened recording does not keep to the schema."""
+        if self._check_whole is not None:
+            self._check_whole()
+            self._check_whole = None
 
     def save(self, path: str | os.PathLike[str], pins: Sequence[bytes] = ()) -> None:
         """Write the recording into a folder, in place of the one that may be there, with the pictures of pinned tiles.
@@ -126,10 +139,23 @@ class Recording:
 
         folder.store({name: self.table(name) for name in schema.TABLES}, path, pins)
 
+    def with_summary(self, more: Mapping[str, Json]) -> Recording:
+        """Return the same recording with more in its summary, or other values there."""
+        self._require_checked()
+        other = Recording.__new__(Recording)
+        other._tables = {**self._tables, "summary": build.summary_table({**self.summary, **more})}
+        other._check_whole = None
+        return other
+
     # Tables
 
     def table(self, name: str) -> Columns:
         """The table of that name in `schema.TABLES`."""
+        self._require_checked()
+        return self._table(name)
+
+    def _table(self, name: str) -> Columns:
+        """The table of that name, of which single stretches are read."""
         if name not in self._tables:
             self._derive(name)
         return self._tables[name]
@@ -140,8 +166,9 @@ class Recording:
         match name:
             case "steps":
                 derived = {name: {"row": derive.steps(whole(rows["start"]))}}
-            case "triggers":
-                derived = {name: {"row": np.zeros(0, np.uint32), "start": np.zeros(0, np.int64)}}
+            case "triggers" | "exchanges":
+                columns = schema.TABLES[name].columns
+                derived = {name: {column.name: np.zeros(0, column.storage) for column in columns}}
             case "critical":
                 derived = {name: {"row": derive.critical(rows)}}
             case "lifetimes":
@@ -166,10 +193,10 @@ class Recording:
     @property
     def rows(self) -> Columns:
         """The table `rows`: a row's number is its place in program order."""
-        return self._tables["rows"]
+        return self.table("rows")
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self._tables["rows"])
 
     @cached_property
     def names(self) -> Sequence[str]:
@@ -178,7 +205,7 @@ class Recording:
 
     def texts(self, table: str, column: str) -> list[str]:
         """A column of texts, or of numbers of texts, as texts."""
-        columns = self.table(table)
+        columns = self._table(table)
         if columns.spec[column].is_text:
             return list(columns.texts(column))
         return [self.names[number] for number in whole(columns[column]).tolist()]
@@ -186,12 +213,34 @@ class Recording:
     @cached_property
     def lanes(self) -> tuple[Lane, ...]:
         """Engines and DMA queues, in drawing order."""
-        kinds, cores = (whole(self._tables["lanes"][name]).tolist() for name in ("kind", "core"))
-        columns = zip(self.texts("lanes", "name"), kinds, cores, strict=True)
+        numbers = (whole(self._tables["lanes"][name]).tolist() for name in ("kind", "core", "rank"))
+        columns = zip(self.texts("lanes", "name"), *numbers, strict=True)
         return tuple(
-            Lane(number=number, name=name, kind=LANE_KINDS[kind], core=core)
-            for number, (name, kind, core) in enumerate(columns)
+            Lane(number=number, name=name, kind=LANE_KINDS[kind], core=core, rank=rank)
+            for number, (name, kind, core, rank) in enumerate(columns)
         )
+
+    @cached_property
+    def ranks(self) -> int:
+        """The number of ranks that were recorded together; 1 of a run of its own."""
+        return 1 + max((lane.rank for lane in self.lanes), default=0)
+
+    @cached_property
+    def core_names(self) -> Mapping[int, str]:
+        """The words for each core by its number: "core 1", "rank 2", or "rank 2, core 1"; empty where there is one.
+
+        The cores of a rank are counted from 0.
+        """
+        cores: dict[int, set[int]] = {}
+        for lane in self.lanes:
+            cores.setdefault(lane.rank, set()).add(lane.core)
+        out = {}
+        for rank, mine in cores.items():
+            for place, core in enumerate(sorted(mine)):
+                words = [f"rank {rank}"] if self.ranks > 1 else []
+                words += [f"core {place if self.ranks > 1 else core}"] if len(mine) > 1 else []
+                out[core] = ", ".join(words)
+        return out
 
     @cached_property
     def stalls(self) -> tuple[str, ...]:
@@ -202,12 +251,12 @@ class Recording:
     def summary(self) -> dict[str, Json]:
         """The results for the whole run, by name."""
         table = self._tables["summary"]
-        return {name: json.loads(text) for name, text in zip(table.texts("name"), table.texts("json"), strict=True)}
+        return results.loaded(table.texts("name"), table.texts("json"))
 
     @cached_property
     def makespan(self) -> int:
         """Picoseconds until the run ends: not before the last row has ended and the last result is visible."""
-        return int(self.summary[build.MAKESPAN])
+        return int(self.summary[results.MAKESPAN])
 
     @property
     def nbytes(self) -> int:
@@ -236,7 +285,7 @@ class Recording:
     @property
     def order(self) -> Column:
         """The row of each step: rows in order of start, equal ones in program order."""
-        return self.table("steps")["row"]
+        return self._table("steps")["row"]
 
     def step(self, number: int) -> int:
         """The row of a step; IndexError beyond the last."""
@@ -255,7 +304,7 @@ class Recording:
 
     def step_of(self, row: int) -> int:
         """The step of a row."""
-        start = int(self.rows["start"][self._checked(row)])
+        start = int(self._tables["rows"]["start"][self._checked(row)])
         low, high = self._started(start, "left"), self._started(start, "right")
         return low + place_in(self.order[low:high], row, "left")
 
@@ -272,10 +321,13 @@ class Recording:
 
     def _place(self, row: int) -> int:
         """Return the place of a row in `lane_rows`."""
-        lanes, start = self._tables["lane_rows"], int(self.rows["start"][self._checked(row)])
-        low, high = self.lane_span(int(self.rows["lane"][row]))
+        lanes, start = self._tables["lane_rows"], int(self._tables["rows"]["start"][self._checked(row)])
+        low, high = self.lane_span(int(self._tables["rows"]["lane"][row]))
         first = search(lanes["start"], start, low, high, "left")
-        return first + int(np.argmax(lanes["row"][first : search(lanes["start"], start, first, high, "right")] == row))
+        found = lanes["row"][first : search(lanes["start"], start, first, high, "right")] == row
+        if not found.any():
+            self._require_checked()  # its lanes are not those of the rows: NKI019
+        return first + int(np.argmax(found))
 
     # Sums over time
 
@@ -284,13 +336,13 @@ class Recording:
 
         There are at most `buckets` + 1, the first and the last of which may reach beyond the two times.
         """
-        return zoom.sums(self.table, begin, end, buckets)
+        return zoom.sums(self._table, begin, end, buckets)
 
     @cached_property
     def lane_times(self) -> Array:
         """Picoseconds by lane and reason: rows in column 0, then the waits by stall. What is missing to the makespan
         is time with nothing to do."""
-        lanes, spans = self._tables["lane_rows"], self._tables["lane_spans"]
+        lanes, spans = self.table("lane_rows"), self.table("lane_spans")
         out = np.zeros((len(self.lanes), len(self.stalls)), np.int64)
         for lane, (first, count) in enumerate(zip(spans["first"][:].tolist(), spans["rows"][:].tolist(), strict=True)):
             for low, high in pieces(count):
@@ -304,7 +356,7 @@ class Recording:
 
     def waits(self) -> Array:
         """Picoseconds that the lane of each row waited just before it, in program order."""
-        lanes = self._tables["lane_rows"]
+        lanes = self.table("lane_rows")
         out = np.zeros(len(self), np.int64)
         for low, high in pieces(len(self)):
             lanes.prefetch(("row", "wait"), low, high)
@@ -315,7 +367,8 @@ class Recording:
 
     def row(self, number: int) -> Row:
         """A row for a reader."""
-        value = {column.name: int(self.rows[column.name][self._checked(number)]) for column in self.rows.spec.columns}
+        rows = self._tables["rows"]
+        value = {column.name: int(rows[column.name][self._checked(number)]) for column in rows.spec.columns}
         lane = self.lanes[value["lane"]]
         ops, sites = self._tables["ops"], self._tables["sites"]
         site = value["site"]
@@ -347,7 +400,7 @@ class Recording:
     def iteration(self, row: int) -> tuple[tuple[str, int], ...]:
         """Return the loop iterations around a row, outermost first: variable and value."""
         iterations = self._tables["iterations"]
-        place = int(self.rows["iteration"][self._checked(row)])
+        place = int(self._tables["rows"]["iteration"][self._checked(row)])
         out = []
         while place >= 0:
             out.append((self.names[int(iterations["loop"][place])], int(iterations["value"][place])))
@@ -356,7 +409,7 @@ class Recording:
 
     def accesses(self, row: int) -> list[tuple[int, str]]:
         """The operands of a row in the instruction's order: view and role."""
-        accesses, first = self._tables["accesses"], self.rows["access"]
+        accesses, first = self._tables["accesses"], self._tables["rows"]["access"]
         low = int(first[self._checked(row)])
         high = int(first[row + 1]) if row + 1 < len(self) else len(accesses)
         views, roles = accesses["view"][low:high].tolist(), accesses["role"][low:high].tolist()

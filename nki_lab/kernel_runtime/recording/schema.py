@@ -5,9 +5,10 @@ Arrays, Parquet files, their checks and the page in the documentation are all ma
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,18 +20,26 @@ from nki_lab.kernel_runtime.vocabulary import (
     EDGE_KINDS,
     INDIRECTIONS,
     LANE_KINDS,
+    LOOP_KINDS,
     ORIGINS,
     ROLES,
     SPACES,
 )
 
-VERSION: Final = (1, 3)
+VERSION: Final = (1, 4)
 """Major and minor number of this layout. A reader takes its own major number with any minor one: a higher minor number
 only adds tables, columns with a default, and choices, or changes indices that a reader computes where they are
 missing."""
 
 FULL_EFFICIENCY: Final = 65535
 """The pace of a row whose duration is all its own work."""
+LAST_PICOSECOND: Final = (1 << 62) - 1
+"""The latest time, so that sums of two fit into 64 bits: 53 days."""
+LARGEST: Final = 1 << 46
+"""The most bytes or elements of anything, and the farthest step between two: 70 TB."""
+LONGEST_TEXT: Final = 1 << 20
+"""Bytes of a text, as UTF-8; those of whole files and results may be longer."""
+LONGEST_FILE: Final = 1 << 26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +50,11 @@ class Column:
     or "text". `to` is the table whose rows the values number. `optional` columns may hold -1 for "none"; `default` is
     what a builder need not give, None where it must. `choices` are the meanings of the values 0, 1, … `since` is the
     minor version that added the column; older recordings have its default.
+
+    These hold of every value, built or opened: it lies between `least` and `most`, which times and sizes have by their
+    unit, and of an `ordered` column it is not less than the one before. A value of a column with `into` is a place in
+    that table from which on there are as many rows as the column `count` says; the place behind the last row is one
+    too. A text has at most `longest` bytes.
     """
 
     name: str
@@ -52,6 +66,28 @@ class Column:
     default: int | None = None
     choices: tuple[str, ...] = ()
     since: int = 0
+    least: int | None = None
+    most: int | None = None
+    ordered: bool = False
+    into: str = ""
+    count: str = ""
+    longest: int = LONGEST_TEXT
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The least and the greatest value that the column may hold; of one that numbers rows, whatever fits in."""
+        kept = np.iinfo(self.storage)
+        low, high = int(kept.min), int(kept.max)
+        if self.unit == "ps":
+            low, high = 0, min(high, LAST_PICOSECOND)
+        elif self.unit in ("bytes", "elements"):
+            low, high = max(low, -LARGEST if self.unit == "elements" else 0), min(high, LARGEST)
+        elif self.choices:
+            low, high = 0, len(self.choices) - 1
+        elif self.to or self.into:
+            low = 0
+        low = low if self.least is None else self.least
+        return -1 if self.optional else low, high if self.most is None else self.most
 
     @property
     def is_text(self) -> bool:
@@ -63,14 +99,31 @@ class Column:
         return np.dtype("<u4" if self.dtype == "name" else self.dtype)
 
 
+NUMBER: Final = "#"
+"""In place of a column of a rule: the numbers of the rows themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A fault of single rows: `broken` gives, for arrays of the `columns`, which rows have it."""
+
+    fault: str
+    columns: tuple[str, ...]
+    broken: Callable[..., Any]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """One table. A `derived` one is worked out from the others where the builder does not give it; an `index` one is
-    always worked out, serves queries only and is no part of a recording's hash or size."""
+    always worked out, serves queries only and is no part of a recording's hash or size. No row breaks one of
+    `rules`, and there are at most `most` rows.
+    """
 
     name: str
     doc: str
     columns: tuple[Column, ...]
+    rules: tuple[Rule, ...] = ()
+    most: int = 1 << 32
     derived: bool = False
     index: bool = False
 
@@ -89,8 +142,28 @@ def _c(name: str, dtype: str, doc: str, unit: str = "", **more: object) -> Colum
     return Column(name=name, dtype=dtype, doc=doc, unit=unit, **more)  # type: ignore[arg-type]  # the fields above
 
 
-def _t(name: str, doc: str, *columns: Column, derived: bool = False, index: bool = False) -> Table:
-    return Table(name=name, doc=doc, columns=columns, derived=derived, index=index)
+def _t(
+    name: str,
+    doc: str,
+    *columns: Column,
+    rules: tuple[Rule, ...] = (),
+    most: int = 1 << 32,
+    derived: bool = False,
+    index: bool = False,
+) -> Table:
+    return Table(name=name, doc=doc, columns=columns, rules=rules, most=most, derived=derived, index=index)
+
+
+def _rule(fault: str, columns: str, broken: Callable[..., Any]) -> Rule:
+    return Rule(fault=fault, columns=tuple(columns.split()), broken=broken)
+
+
+def _is_unexplained(setup: Any, stall: Any) -> Any:
+    return (setup > 0) & (stall == 0)
+
+
+def _is_late(access: Any, number: Any) -> Any:
+    return (number == 0) & (access > 0)
 
 
 _ROWS = _t(
@@ -109,7 +182,14 @@ _ROWS = _t(
         to="iterations",
         optional=True,
     ),
-    _c("access", "<u4", "Its first access; the others follow, up to the first of the next row.", default=0),
+    _c(
+        "access",
+        "<u4",
+        "Its first access; the others follow, up to the first of the next row.",
+        default=0,
+        into="accesses",
+        ordered=True,
+    ),
     _c("after", "<i4", "The row whose end let this one start.", to="rows", optional=True),
     _c("work", "<u4", "How much it computes, in the `work_unit` of its op.", default=0),
     _c("bytes", "<u4", "Bytes that it moved.", "bytes", default=0),
@@ -131,6 +211,16 @@ _ROWS = _t(
     _c("setup_stall", "u1", "What the end of the wait went to: a preparation of its own.", to="stalls", default=0),
     _c("held", "u1", "What made it take longer than its own work.", to="stalls", default=0),
     _c("confidence", "u1", "How sure its cost is.", choices=CONFIDENCES, default=len(CONFIDENCES) - 1),
+    rules=(
+        _rule("rows.ready is before start", "ready start", np.less),
+        _rule("rows.setup without a setup_stall", "setup setup_stall", _is_unexplained),
+        _rule("rows.after is the row itself", "after #", np.equal),
+        _rule(
+            "rows.access: the first access is not that of the first row",
+            "access #",
+            _is_late,
+        ),
+    ),
 )
 
 _RECORDED = (
@@ -138,7 +228,7 @@ _RECORDED = (
     _t(
         "changes",
         "Rows with which the compiler model did something, in their order; others are executed as the program says.",
-        _c("row", "<u4", "The row.", to="rows"),
+        _c("row", "<u4", "The row.", to="rows", ordered=True),
         _c("origin", "u1", "What it did.", choices=ORIGINS),
         _c(
             "stands_for",
@@ -155,9 +245,10 @@ _RECORDED = (
     _t(
         "edges",
         "A row that must wait for another; in the order of `row`. Order within a lane needs no edge.",
-        _c("row", "<u4", "The row that waits.", to="rows"),
+        _c("row", "<u4", "The row that waits.", to="rows", ordered=True),
         _c("before", "<u4", "The row that it waits for.", to="rows"),
         _c("kind", "u1", "Why.", choices=EDGE_KINDS),
+        rules=(_rule("edges: a row waits for itself", "row before", np.equal),),
     ),
     _t(
         "views",
@@ -172,13 +263,19 @@ _RECORDED = (
         "patterns",
         "A shape with steps and a dtype.",
         _c("dtype", "name", "Element type.", to="names"),
-        _c("dim", "<u4", "Its first dimension; on-chip that is the partition dimension."),
-        _c("rank", "u1", "How many dimensions it has."),
+        _c(
+            "dim",
+            "<u4",
+            "Its first dimension; on-chip that is the partition dimension.",
+            into="dims",
+            count="rank",
+        ),
+        _c("rank", "u1", "How many dimensions it has.", most=32),
     ),
     _t(
         "dims",
         "A dimension of a pattern.",
-        _c("size", "<i8", "How many elements.", "elements"),
+        _c("size", "<i8", "How many elements.", "elements", least=0),
         _c("step", "<i8", "How far from one to the next.", "elements"),
     ),
     _t(
@@ -189,7 +286,7 @@ _RECORDED = (
         _c("kind", "u1", "What it is to the kernel.", choices=BUFFER_KINDS, default=0),
         _c("pattern", "<i4", "Its shape and dtype.", to="patterns", optional=True),
         _c("partition", "<i2", "First partition it was given on-chip.", optional=True),
-        _c("partitions", "<i4", "Partitions it takes; 1 in HBM.", default=1),
+        _c("partitions", "<i4", "Partitions it takes; 1 in HBM.", default=1, least=0, most=1 << 15),
         _c("byte", "<i8", "First byte it was given, within each partition.", "bytes", optional=True),
         _c("partition_bytes", "<i8", "Bytes it takes in each partition.", "bytes"),
         _c("site", "<i4", "Where it was made.", to="sites", optional=True),
@@ -200,12 +297,15 @@ _RECORDED = (
         "Something that runs one row at a time: an engine or a DMA queue. In drawing order.",
         _c("name", "name", "Engine or queue: tensor, vector, scalar, gpsimd, sync, dma q0.", to="names"),
         _c("kind", "u1", "What it is.", choices=LANE_KINDS),
-        _c("core", "<u2", "The NeuronCore it belongs to.", default=0),
+        _c("core", "<u2", "The NeuronCore it belongs to; those of several ranks are counted on.", default=0),
+        _c("rank", "<u2", "The rank that it belongs to.", default=0, since=4),
+        most=1 << 14,
     ),
     _t(
         "stalls",
         "A reason to wait. The first is no wait at all.",
         _c("name", "name", "What is waited for.", to="names"),
+        most=1 << 8,
     ),
     _t(
         "ops",
@@ -256,17 +356,17 @@ _RECORDED = (
         "sites",
         "A place in the source.",
         _c("source", "<u4", "The file.", to="sources"),
-        _c("line", "<i4", "First line, from 1."),
-        _c("column", "<i4", "UTF-8 bytes before it on that line.", default=0),
-        _c("end_line", "<i4", "Last line.", default=0),
-        _c("end_column", "<i4", "UTF-8 bytes up to its end on that line.", default=0),
+        _c("line", "<i4", "First line, from 1.", least=0),
+        _c("column", "<i4", "UTF-8 bytes before it on that line.", default=0, least=0),
+        _c("end_line", "<i4", "Last line.", default=0, least=0),
+        _c("end_column", "<i4", "UTF-8 bytes up to its end on that line.", default=0, least=0),
         _c("function", "name", "The function around it.", to="names", default=0),
     ),
     _t(
         "sources",
         "A source file.",
         _c("path", "text", "Where it was read."),
-        _c("text", "text", "Its content; empty where that is unknown."),
+        _c("text", "text", "Its content; empty where that is unknown.", longest=LONGEST_FILE),
     ),
     _t(
         "iterations",
@@ -275,6 +375,8 @@ _RECORDED = (
         _c("loop", "name", "The loop's variable.", to="names"),
         _c("value", "<i8", "The variable's value in this iteration."),
         _c("site", "<i4", "Where the loop stands.", to="sites", optional=True),
+        _c("kind", "u1", "Where the loop runs.", choices=LOOP_KINDS, default=0, since=4),
+        rules=(_rule("iterations: an iteration within a later one", "parent #", np.greater_equal),),
     ),
     _t(
         "names",
@@ -285,7 +387,7 @@ _RECORDED = (
         "summary",
         "A result for the whole run.",
         _c("name", "text", "What it is."),
-        _c("json", "text", "Its value, as JSON."),
+        _c("json", "text", "Its value, as JSON.", longest=LONGEST_FILE),
     ),
 )
 
@@ -299,19 +401,34 @@ _DERIVED = (
         derived=True,
     ),
     _t(
+        "exchanges",
+        "The part of a rank in a call of a collective; in the order of `call`, then of `rank`. Empty of a run of one"
+        " rank.",
+        _c("call", "<u4", "The call; the ranks that exchange data in it have one number."),
+        _c("rank", "<u2", "The rank."),
+        _c("what", "name", "The collective.", to="names"),
+        _c("source", "<i4", "The rank that it receives from, -1: from all others, -2: from none.", default=-1),
+        _c("sent", "<i8", "When its data is there.", "ps"),
+        _c("sends", "<i4", "The row whose result is the last of it.", to="rows", optional=True),
+        _c("row", "<i4", "The first row that brings what arrives.", to="rows", optional=True),
+        _c("bytes", "<i8", "Bytes that it hands in.", "bytes", default=0),
+        derived=True,
+    ),
+    _t(
         "lifetimes",
         "When a buffer is in use, from its first access to the end of its last; in the order of `start`.",
         _c("buffer", "<u4", "The buffer.", to="buffers"),
-        _c("start", "<i8", "Start of its first access.", "ps"),
+        _c("start", "<i8", "Start of its first access.", "ps", ordered=True),
         _c("end", "<i8", "When the last read of it ends and the last write to it is visible.", "ps"),
         _c("first", "<i4", "First row that accesses it.", to="rows", optional=True),
         _c("last", "<i4", "Last row that accesses it.", to="rows", optional=True),
+        rules=(_rule("lifetimes.end is before start", "start end", np.greater),),
         derived=True,
     ),
     _t(
         "usage",
         "Memory in use from a time on, until the next row's time.",
-        _c("time", "<i8", "From when on.", "ps"),
+        _c("time", "<i8", "From when on.", "ps", ordered=True),
         _c("sbuf", "<i8", "Bytes in use in the fullest partition of any core's SBUF.", "bytes"),
         _c("psum", "<i8", "The same of PSUM.", "bytes"),
         derived=True,
@@ -346,7 +463,7 @@ _INDICES = (
     _t(
         "lane_spans",
         "Where each lane's rows lie in `lane_rows`; in the order of `lanes`.",
-        _c("first", "<u4", "Place of its first row."),
+        _c("first", "<u4", "Place of its first row.", into="lane_rows", count="rows"),
         _c("rows", "<u4", "How many rows it has."),
         index=True,
     ),
@@ -363,8 +480,8 @@ _INDICES = (
     _t(
         "lane_sum_levels",
         "Where the buckets of one width lie in `lane_sums`, from fine to coarse.",
-        _c("shift", "u1", "The buckets are 2 to this power picoseconds wide."),
-        _c("first", "<u4", "Place of the first entry."),
+        _c("shift", "u1", "The buckets are 2 to this power picoseconds wide.", most=62, ordered=True),
+        _c("first", "<u4", "Place of the first entry.", into="lane_sums", count="entries"),
         _c("entries", "<u4", "How many entries."),
         index=True,
     ),

@@ -15,12 +15,15 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import DTypeLike
 
 from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.columns import Array, Columns, Key, Side, pieces, place_in
+from nki_lab.kernel_runtime.recording.pages import ALWAYS_READ, MOST_GROWTH, Page, pages
+from nki_lab.source_files import require_regular
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +67,30 @@ def footer_sum(stream: pa.NativeFile) -> int:
 
 def chunk_sum(stream: pa.NativeFile, meta: pq.FileMetaData, group: int, column: int) -> int:
     """The checksum of a column's bytes in one row group."""
+    return zlib.crc32(_chunk(stream, meta, group, column))
+
+
+def _chunk(stream: pa.NativeFile, meta: pq.FileMetaData, group: int, column: int) -> bytes:
+    """The bytes of a column in one row group. OSError where the file has no such place."""
     chunk = meta.row_group(group).column(column)
     begin = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
-    return zlib.crc32(stream.read_at(chunk.total_compressed_size, begin))
+    size = chunk.total_compressed_size
+    if begin < 0 or size < 0 or begin + size > stream.size():
+        raise OSError("a column is said to lie outside of the file")
+    found: bytes = stream.read_at(size, begin)
+    return found
+
+
+def _pages(chunk: bytes) -> list[Page]:
+    return list(pages(chunk))
+
+
+def _limits_of(meta: pq.FileMetaData, group: int, column: int) -> tuple[int, int] | None:
+    """The least and the greatest value of a chunk as the directory has them; None where it has none."""
+    statistics = meta.row_group(group).column(column).statistics
+    if statistics is None or not statistics.has_min_max:
+        return None
+    return int(statistics.min), int(statistics.max)
 
 
 _T = TypeVar("_T")
@@ -76,8 +100,18 @@ CHUNK_ROWS: Final = {"lane_rows": 1 << 14, "steps": 1 << 14, "lane_sums": 1 << 1
 DEFAULT_CHUNK: Final = 1 << 15
 KEPT_BYTES: Final = 64 * 2**20
 """Decoded values that an open recording keeps."""
+MOST_DECODED: Final = 8 * 2**30
+"""Decoded bytes of all tables together: a run of 50 million instructions."""
 _VERSION_KEY: Final = b"nki_lab.version"
 _TABLE_KEY: Final = b"nki_lab.table"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, or its kind."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+_DICTIONARY: Final = pa.dictionary(pa.int32(), pa.string())
 
 
 def unreadable(path: Path, what: str, help_text: str = "") -> NkiError:
@@ -170,7 +204,9 @@ class ChunkCache:
 class StoredColumns(Columns):
     """A table in a Parquet file. Raises NKI019 where the file is no such table, now or when a part is read.
 
-    `offsets` are the places of each chunk's first value, and the table's length.
+    `offsets` are the places of each chunk's first value, and the table's length; `decoded` is the bytes of all numbers.
+    A chunk is decoded after its checksum and the sizes of its pages were checked, and its values then: they lie within
+    the limits that the directory has of it, in the order that the schema promises.
     """
 
     __slots__ = (
@@ -183,6 +219,7 @@ class StoredColumns(Columns):
         "_path",
         "_stream",
         "_texts",
+        "decoded",
         "offsets",
     )
 
@@ -195,14 +232,26 @@ class StoredColumns(Columns):
         self._texts: dict[str, list[str]] = {}
         self._absent: dict[str, int] = {}  # columns of later versions, with the value of all their rows
         # The handle stays open: a later save may remove the file's name, not what it holds.
+        self._guarded(lambda: require_regular(path.stat()))
         self._stream = self._guarded(lambda: pa.OSFile(str(path)))
         self._check_file()
-        self._file = self._guarded(lambda: pq.ParquetFile(self._stream))
+        known = self._guarded(lambda: pq.read_schema(self._stream)).names
+        texts = [column.name for column in spec.columns if column.is_text and column.name in known]
+        # As dictionaries, so that a text that a file repeats a million times is made once.
+        self._file = self._guarded(lambda: pq.ParquetFile(self._stream, read_dictionary=texts))
         self._check(spec)
         meta = self._file.metadata
         if meta.num_rows != checksums.rows or len(checksums.chunks) != 4 * meta.num_row_groups * meta.num_columns:
             raise unreadable(path, f"damaged: {meta.num_rows} rows, the manifest says {checksums.rows}")
-        self.offsets: list[int] = [0, *accumulate([meta.row_group(i).num_rows for i in range(meta.num_row_groups)])]
+        groups = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
+        if min(groups, default=1) < 1 or sum(groups) != meta.num_rows:
+            raise unreadable(path, f"damaged: row groups of {groups[:8]} rows, {meta.num_rows} in all")
+        self.decoded = meta.num_rows * spec.row_bytes
+        if self.decoded > self._budget:
+            raise unreadable(
+                path, f"damaged: {checksums.size} bytes that decode to {self.decoded}, at most {self._budget} are read"
+            )
+        self.offsets: list[int] = [0, *accumulate(groups)]
         columns = {column.name: StoredColumn(self, column) for column in spec.columns if not column.is_text}
         super().__init__(spec, columns, meta.num_rows)
 
@@ -213,18 +262,34 @@ class StoredColumns(Columns):
         if self._guarded(lambda: footer_sum(self._stream)) != self._checksums.footer:
             raise unreadable(self._path, "damaged: the checksum of its directory is another")
 
+    @property
+    def _budget(self) -> int:
+        """The bytes that the table may decode to."""
+        return max(ALWAYS_READ, MOST_GROWTH * self._checksums.size)
+
     def _check_chunks(self, names: Sequence[str], groups: Iterable[int]) -> None:
-        """NKI019 where the bytes of a chunk are not those that were written."""
+        """NKI019 where the bytes of a chunk are not those that were written, or decode to more than they may."""
         meta, columns = self._file.metadata, self._file.schema_arrow.names
         for group, place in product(groups, map(columns.index, names)):
-            found = self._guarded(partial(chunk_sum, self._stream, meta, group, place))
-            if found != self._checksums.chunk(group * len(columns) + place):
+            chunk = self._guarded(partial(_chunk, self._stream, meta, group, place))
+            if zlib.crc32(chunk) != self._checksums.chunk(group * len(columns) + place):
                 raise unreadable(self._path, f"damaged: the checksum of column {columns[place]} is another")
+            found = self._guarded(partial(_pages, chunk))
+            rows, size = meta.row_group(group).num_rows, sum(page.size for page in found)
+            values = sum(page.values for page in found if not page.is_dictionary)
+            most = max(ALWAYS_READ, MOST_GROWTH * len(chunk))
+            if values != rows or size > most or max((page.values for page in found), default=0) > most:
+                raise unreadable(
+                    self._path,
+                    f"damaged: column {columns[place]} has pages of {values} values in {size} bytes for {rows} rows",
+                )
 
     def _check(self, spec: schema.Table) -> None:
         found = self._file.schema_arrow
         for expected in arrow_schema(spec):
             place = found.get_field_index(expected.name)
+            if place >= 0 and spec[expected.name].is_text and found.field(place).type == _DICTIONARY:
+                continue
             if place < 0 and spec[expected.name].since:
                 self._absent[expected.name] = spec[expected.name].default or 0
             elif place < 0 or found.field(place).type != expected.type:
@@ -236,8 +301,8 @@ class StoredColumns(Columns):
             return read()
         except FileNotFoundError:
             raise unreadable(self._path, "missing") from None
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise unreadable(self._path, f"damaged: {str(error).splitlines()[0]}") from error
+        except (pa.ArrowException, OSError, ValueError, TypeError, OverflowError, MemoryError) as error:
+            raise unreadable(self._path, f"damaged: {first_line(error)}") from error
 
     def texts(self, name: str) -> Sequence[str]:
         if name not in self._texts:
@@ -246,8 +311,25 @@ class StoredColumns(Columns):
                 column = self._guarded(lambda: self._file.read(columns=[name], use_threads=False).column(0))
             if column.null_count:
                 raise unreadable(self._path, f"column {name} has empty places")
-            self._texts[name] = column.to_pylist()
+            self._texts[name] = self._guarded(lambda: self._decoded(name, column))
         return self._texts[name]
+
+    def _decoded(self, name: str, column: pa.ChunkedArray) -> list[str]:
+        """The texts of a column; ValueError where they are none, or too long."""
+        out: list[str] = []
+        left = self._budget
+        for part in column.chunks:
+            chunk = part if pa.types.is_dictionary(part.type) else part.dictionary_encode()
+            sizes = pc.binary_length(chunk.dictionary).to_numpy(zero_copy_only=False)
+            codes = chunk.indices.to_numpy(zero_copy_only=False)
+            left -= int(sizes[codes].sum())
+            if left < 0:
+                raise ValueError(f"texts of column {name} with more than {self._budget} bytes")
+            if len(sizes) and int(sizes.max()) > self.spec[name].longest:
+                raise ValueError(f"a text of column {name} has {sizes.max()} bytes, at most {self.spec[name].longest}")
+            values = chunk.dictionary.to_pylist()
+            out += [values[code] for code in codes.tolist()]
+        return out
 
     def prefetch(self, names: Sequence[str], low: int, high: int) -> None:
         if low < high:
@@ -277,9 +359,25 @@ class StoredColumns(Columns):
                 raise unreadable(self._path, f"column {name} has empty places")
             # A copy: the decoder's own buffers come from a pool that keeps what it has.
             out[name] = np.array(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
+            self._check_values(name, number, out[name])
             out[name].flags.writeable = False
             self._cache.put((table, name, number), out[name])
         return out
+
+    def _check_values(self, name: str, number: int, values: Array) -> None:
+        """NKI019 where the values of a chunk are not as the file's directory and the schema say."""
+        low, high = self.chunk_limits(name)
+        column = self.spec[name]
+        if int(values.min()) < low[number] or int(values.max()) > high[number]:
+            raise unreadable(self._path, f"damaged: values of column {name} beyond the limits in the directory")
+        if column.ordered and bool((values[1:] < values[:-1]).any()):
+            raise unreadable(self._path, f"damaged: column {name} is not in order")
+        place = np.arange(self.offsets[number], self.offsets[number + 1])
+        for rule in self.spec.rules:
+            if set(rule.columns) == {name, schema.NUMBER}:
+                given = (place if one == schema.NUMBER else values for one in rule.columns)
+                if bool(rule.broken(*given).any()):
+                    raise unreadable(self._path, f"damaged: {rule.fault}")
 
     def chunk(self, name: str, number: int) -> Array:
         """A decoded chunk of one column."""
@@ -315,11 +413,11 @@ class StoredColumns(Columns):
             for number in range(meta.num_row_groups):
                 if not meta.row_group(number).num_rows:
                     raise unreadable(self._path, "an empty row group")
-                statistics = meta.row_group(number).column(place).statistics
-                if statistics is None or not statistics.has_min_max:
+                found = self._guarded(partial(_limits_of, meta, number, place))
+                if found is None:
                     raise unreadable(self._path, f"no statistics of column {name}")
-                low.append(int(statistics.min))
-                high.append(int(statistics.max))
+                low.append(found[0])
+                high.append(found[1])
             self._limits[name] = low, high
         return self._limits[name]
 

@@ -82,7 +82,7 @@ def refuse_circle(program: Program, circle: list[int]) -> Diagnostic:
     )
 
 
-FLOW, ANTI, OUTPUT, REUSE, USER, CORE = range(len(EDGE_KINDS))
+FLOW, ANTI, OUTPUT, REUSE, USER, CORE, RANK = range(len(EDGE_KINDS))
 
 _READ, _ADD, _WRITE = 0, 1, 2  # _ADD: a matmul reads what it adds to
 

@@ -25,6 +25,7 @@ PORT: Final = _NUMBER["port conflict"]
 BANK: Final = _NUMBER["psum bank"]
 RAMP: Final = _NUMBER["power ramp"]
 LAUNCH: Final = _NUMBER["launch"]
+OTHER_RANK: Final = _NUMBER["other rank"]
 LOOP: Final = _NUMBER["loop"]
 
 OF_EDGE: Final = tuple(_NUMBER.get(edge.stall, NONE) for edge in DEPENDENCES)

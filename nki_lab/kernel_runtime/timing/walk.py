@@ -11,9 +11,10 @@ All times are whole picoseconds, so that equal input gives equal columns.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from types import MappingProxyType
 from typing import Final
 
 from nki_lab.kernel_runtime.allocate import Allocation
@@ -43,6 +44,7 @@ from nki_lab.kernel_runtime.timing.reasons import (
     LOOP,
     NONE,
     OF_EDGE,
+    OTHER_RANK,
     QUEUE,
     RAMP,
     SEMAPHORE,
@@ -69,15 +71,17 @@ def walk(
     options: Options | None = None,
     allocation: Allocation | None = None,
     costs: Sequence[VariantCost] | None = None,
+    arrivals: Mapping[int, int] = MappingProxyType({}),
 ) -> Timing:
     """Times of a scheduled program, with reasons and the critical path.
 
     `options` are the program's own unless given, and `costs` what its variants declare: others tell what would be. The
     allocation tells which PSUM bank a tensor is in; without it, tensors that the user did not place are taken to be in
-    banks of their own. NKI010 for an instruction without cost.
+    banks of their own. `arrivals` are the picoseconds at which the data of ops has come from other ranks, of those that
+    come later than this one. NKI010 for an instruction without cost.
     """
     chosen = program.options if options is None else options
-    state = _Walk(program, schedule, chosen, allocation, costs_of(program) if costs is None else list(costs))
+    state = _Walk(program, schedule, chosen, allocation, costs_of(program) if costs is None else list(costs), arrivals)
     state.run()
     return timing_of(program, schedule, state.columns, state.costs, state.launch, state.teardown)
 
@@ -124,6 +128,7 @@ class _Walk:
         options: Options,
         allocation: Allocation | None,
         costs: list[VariantCost],
+        arrivals: Mapping[int, int],
     ) -> None:
         arch = program.arch
         self.costs = costs
@@ -148,6 +153,7 @@ class _Walk:
         self._engines_of_core = arch.dma_engines
         self._sharing = options.bandwidth_sharing
         self._delays = delays(program, costs)
+        self._arrivals = arrivals
         self._streams = Streams(program, options.bandwidth_sharing)
         self._triggers: dict[tuple[str, int], Trigger] = {}
         locks = [Locks(program, schedule, self.costs, options, allocation, core) for core in range(program.cores)]
@@ -257,7 +263,7 @@ class _Walk:
     def _reason(self, lane: _LaneState) -> int:
         """Return the reason of the head's last edge to resolve."""
         if lane.cause < 0:
-            return NONE
+            return OTHER_RANK if lane.avail else NONE
         return OF_EDGE[lane.kind] if lane.kind else self._lanes[self._lane_of[lane.cause]].data_reason
 
     def _pump(self, lane: _LaneState) -> None:
@@ -265,6 +271,8 @@ class _Walk:
         while lane.place < lane.count and self._resolved(lane):
             op = lane.order[lane.place]
             if lane.queue is not None:
+                if (come := self._arrivals.get(op, 0)) > lane.avail:
+                    lane.avail, lane.cause = come, -1
                 heappush(self._heap, (max(lane.avail, lane.asked), _ASK, op, lane.index))
                 return
             cost = self.costs[self._variant[op]]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lsprotocol import types as lsp
 
+from nki_lab.file_system import made_private_folder, write_whole
 from nki_lab.isa.arch import TARGETS as ALL_TARGETS
 from nki_lab.lsp import refreshing
 from nki_lab.lsp.checker import findings_of
@@ -154,8 +154,8 @@ async def cell(server: Server, uri: str, kernel: str, options: object = None) ->
 
 def _written(kernel: str, text: str) -> str:
     """Write a script into a new folder that only its owner reads; gives its URI."""
-    path = Path(tempfile.mkdtemp(prefix="nki-lab-")) / f"run_{kernel}.py"
-    path.write_text(text, encoding="utf-8")
+    path = made_private_folder() / f"run_{kernel}.py"
+    write_whole(path, text.encode("utf-8", "replace"))
     return path.as_uri()
 
 

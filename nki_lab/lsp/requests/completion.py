@@ -43,7 +43,7 @@ async def complete(server: Server, params: lsp.CompletionParams) -> lsp.Completi
     at = None if module is None else module.place(uri, params.position, server.encoding)
     if unit is None or module is None or at is None:
         return None
-    arch, known = server.settings.arch(module.file), known_of(unit, module)
+    arch, known = server.arch_at(module, at[0]), known_of(unit, module)
     typed = params.context.trigger_character if params.context is not None else None
     source = module.sources if module.is_notebook else module.text
     opened = open_modules(server)

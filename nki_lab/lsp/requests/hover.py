@@ -29,7 +29,7 @@ async def hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
         for item in findings_of(unit, module)
         if item.span is not None and (item.line, item.column) <= at < (item.end_line, item.end_column)
     ]
-    arch, standing = server.settings.arch(module.file), standing_of(unit, module)
+    arch, standing = server.arch_at(module, at[0]), standing_of(unit, module)
 
     def text(facts: SyntaxFacts) -> str | None:
         return hover_at(facts, *at, arch, lambda: standing(facts).at(at[0]))

@@ -15,6 +15,7 @@ from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.plots.columns.frame import Frame
 from nki_lab.plots.columns.lane_time import stalls, utilisation
+from nki_lab.plots.columns.loop_figures import iterations, loops
 from nki_lab.plots.columns.memory_use import memory
 from nki_lab.plots.columns.operations import roofline, roofs
 from nki_lab.plots.columns.transfers import bandwidth, dma_curve, dma_sizes
@@ -22,7 +23,18 @@ from nki_lab.plots.columns.transfers import bandwidth, dma_curve, dma_sizes
 FRAMES: Final = MappingProxyType(
     {
         function.__name__: function
-        for function in (utilisation, memory, bandwidth, roofline, roofs, dma_sizes, dma_curve, stalls)
+        for function in (
+            utilisation,
+            memory,
+            bandwidth,
+            roofline,
+            roofs,
+            dma_sizes,
+            dma_curve,
+            stalls,
+            loops,
+            iterations,
+        )
     }
 )
 """The functions that give the columns, by name."""

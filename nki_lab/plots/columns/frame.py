@@ -51,7 +51,6 @@ def of_records(names: Sequence[str], records: Sequence[tuple[Any, ...]], texts: 
 
 def groups(recording: Recording) -> list[Group]:
     """Return the lanes with rows as charts group them: by core, engines in drawing order, then DMA."""
-    cores = len({lane.core for lane in recording.lanes})
     found: dict[tuple[int, str], tuple[str, list[int]]] = {}
     for lane in recording.lanes:
         kind = kind_of_lane(lane.name, lane.kind)
@@ -60,7 +59,13 @@ def groups(recording: Recording) -> list[Group]:
             name = lane.name if lane.kind == "engine" else kind
             found.setdefault((lane.core, name), (kind, []))[1].append(lane.number)
     out = [
-        Group(label=lane_label(name, core, cores), name=name, kind=kind, core=core, lanes=tuple(lanes))
+        Group(
+            label=", ".join(filter(None, (lane_label(name), recording.core_names[core]))),
+            name=name,
+            kind=kind,
+            core=core,
+            lanes=tuple(lanes),
+        )
         for (core, name), (kind, lanes) in found.items()
     ]
     order = list(KINDS)

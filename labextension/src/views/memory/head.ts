@@ -104,6 +104,22 @@ function drawOperands(element: HTMLElement, scene: Scene): void {
   setAttribute(element, 'title', names.length > 0 ? names.join(' ') : null);
 }
 
+/** Of more cores one is chosen from a list. */
+const MOST_BUTTONS = 6;
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function coreList(scene: Scene, choose: (core: number) => void): HTMLElement {
+  const options = scene.cores.map(core =>
+    el('option', { value: String(core), selected: core === scene.core }, capital(scene.run.coreName(core))),
+  );
+  const list = el('select', { class: 'nki-memory-core', 'aria-label': 'Core' }, ...options);
+  list.addEventListener('change', () => choose(Number(list.value)));
+  return list;
+}
+
 /** The switch between cores; empty where there is one only. */
 export function createCores(choose: (core: number) => void): Head {
   const element = el('span', { class: 'nki-memory-cores', role: 'group', 'aria-label': 'Core', hidden: true });
@@ -120,16 +136,21 @@ export function createCores(choose: (core: number) => void): Head {
         replace(element);
         return;
       }
+      if (scene.cores.length > MOST_BUTTONS) {
+        replace(element, coreList(scene, choose));
+        if (focused) element.querySelector('select')?.focus();
+        return;
+      }
       const buttons = scene.cores.map(core =>
         el(
           'button',
           {
             type: 'button',
             'aria-pressed': String(core === scene.core),
-            title: `Memories of core ${core}; a selected instruction brings those of its own`,
+            title: `Memories of ${scene.run.coreName(core)}; a selected instruction brings those of its own`,
             on: { click: () => choose(core) },
           },
-          `Core ${core}`,
+          capital(scene.run.coreName(core)),
         ),
       );
       replace(element, ...buttons);

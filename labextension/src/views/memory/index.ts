@@ -100,7 +100,7 @@ export const createMemory: ViewFactory = (context: Context): View => {
     const painter = painters(choices.colouring, palette);
     scene = sceneOf(model, state, choices, { palette, painter, compact, ...moment.at(model, state) });
     element.classList.toggle('nki-memory-full', !compact);
-    const where = model.cores.length > 1 ? `, core ${scene.core},` : '';
+    const where = model.cores.length > 1 ? `, ${model.run.coreName(scene.core)},` : '';
     setAttribute(element, 'aria-label', `Memory of ${model.run.kernel}${where} at ${format.time(scene.time)}`);
     for (const part of [head, cores, table]) part.draw(scene);
     if (!body.hidden) {

@@ -146,7 +146,7 @@ function shortNow(scene: Scene, banks: Banks, count: number): string {
 export function nowWords(scene: Scene, banks: Banks, count: number): string {
   if (scene.psum.tiles.length === 0) {
     if (scene.psum.homeless.length > 0) return '';
-    return scene.cores.length > 1 ? `not used by core ${scene.core}` : 'not used by this run';
+    return scene.cores.length > 1 ? `not used by ${scene.run.coreName(scene.core)}` : 'not used by this run';
   }
   const drained = banks.drained > 0 ? `, ${banks.drained} drained` : '';
   return `${banks.used} of ${count} banks in use${drained} · addresses up to ${format.bytes(scene.psum.highWater.bytes)}`;

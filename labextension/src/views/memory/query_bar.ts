@@ -78,7 +78,7 @@ export function createQueryBar(store: Store, sceneNow: () => Scene | undefined, 
 
 function wordsOf(scene: Scene, answer: Answer, store: Store): HTMLElement[] {
   const { space, partition, byte, time } = answer.place;
-  const core = scene.cores.length > 1 ? `core ${scene.core}, ` : '';
+  const core = scene.cores.length > 1 ? `${scene.run.coreName(scene.core)}, ` : '';
   const where = `${MEMORY_LABELS[space]}, ${core}partition ${partition}, byte ${format.address(byte)} at ${format.time(time)}`;
   const head = el('p', { class: 'nki-memory-place' }, where);
   if (answer.findings.length === 0) return [head, el('p', {}, freeWords(answer))];

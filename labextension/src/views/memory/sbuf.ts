@@ -132,7 +132,7 @@ function frameOf(scene: Scene, width: number): Frame | undefined {
 export function missingWords(scene: Scene): string {
   const { sbuf } = scene;
   if (sbuf.tiles.length > 0) return '';
-  const where = scene.cores.length > 1 ? ` of core ${scene.core}` : '';
+  const where = scene.cores.length > 1 ? ` of ${scene.run.coreName(scene.core)}` : '';
   if (sbuf.homeless.length === 0) return `No tile of this run is in SBUF${where}.`;
   const tiles = format.plural(sbuf.homeless.length, 'tile');
   return `No addresses: the run has ${tiles} in SBUF${where} and does not say where.`;

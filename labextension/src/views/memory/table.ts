@@ -39,7 +39,7 @@ function rowsFor(scene: Scene, tiles: readonly Tile[]): readonly Row[] {
 
 /** Everything as text: tabs between cells, a line for each tile. */
 export function textOf(scene: Scene): string {
-  const core = scene.cores.length > 1 ? `, core ${scene.core}` : '';
+  const core = scene.cores.length > 1 ? `, ${scene.run.coreName(scene.core)}` : '';
   const step = scene.atPeak ? 'at its fullest' : `step ${format.ordinal(scene.state.step)}`;
   const lines = [`Memory of ${scene.run.kernel}${core} at ${format.time(scene.time)}, ${step}`];
   lines.push(['Memory', ...COLUMNS].join('\t'));

@@ -1,5 +1,6 @@
 /** What happened in a range of time, in one line. */
 import { HUE_LABELS } from '../../_generated/schema';
+import { iterationName, iterationOfSpan } from '../../iterations';
 import type { Hue, Run, Span } from '../../types';
 import { touching } from './bars';
 import { dmaBytes } from './counters';
@@ -50,7 +51,7 @@ function busyShares(run: Run, area: Span): Aggregates['shares'] {
     if (lane.kind === 'engine') add(lane.label, run.buckets(lane.id, area.from, area.to, 1).busy[0]);
   for (const core of run.cores)
     add(
-      run.cores.length > 1 ? `${HUE_LABELS.dma}, core ${core}` : HUE_LABELS.dma,
+      run.cores.length > 1 ? `${HUE_LABELS.dma}, ${run.coreName(core)}` : HUE_LABELS.dma,
       run.dmaBusy(core, area.from, area.to),
     );
   return out.sort((one, other) => other.share - one.share);
@@ -90,14 +91,16 @@ export function busiest(run: Run, area: Span): number {
   return best;
 }
 
-/** The outermost iteration that the whole range lies in, as far as its first and last row tell. */
+/** The iteration that the range is, or the innermost one that it lies in, as far as its first and last row tell. */
 function iterationOf(run: Run, area: Span): string {
+  const whole = iterationOfSpan(run, area);
+  if (whole >= 0) return iterationName(run, whole);
   const first = run.stepAt(area.from) + 1;
   const last = run.stepAt(area.to);
   if (!run.has(first) || !run.has(last) || last < first) return '';
   const ends = run.iterations(last);
-  const common = run
-    .iterations(first)
-    .filter((iteration, at) => ends[at]?.loop === iteration.loop && ends[at].value === iteration.value);
+  const begins = run.iterations(first);
+  const differs = begins.findIndex(({ loop, value }, at) => ends[at]?.loop !== loop || ends[at].value !== value);
+  const common = begins.slice(0, differs < 0 ? begins.length : differs);
   return common.map(iteration => `${iteration.loop} = ${iteration.value}`).join(', ');
 }

@@ -10,6 +10,7 @@ import { laneOf, reason, shortReason, waitedFor } from '../../words';
 import type { Bar, Wait } from './bars';
 import type { Box, Figure } from './figure';
 import type { Hit } from './hit';
+import { loopCard } from './loop_card';
 import { touching } from './bars';
 import type { Piece } from './path';
 import { timeOf } from './zoom';
@@ -76,6 +77,7 @@ function contentOf(figure: Figure, hit: Hit): Child[] | null {
   if (hit.kind === 'bar')
     return hit.bar.count === 1 ? rowCard(run, hit.bar.step) : blockCard(figure, hit.lane, hit.bar);
   if (hit.kind === 'wait') return waitCard(run, hit.wait);
+  if (hit.kind === 'loop') return loopCard(run, hit.cell);
   if (hit.kind === 'column') return columnCard(figure, hit);
   return hit.kind === 'path' ? pathCard(run, hit.piece) : null;
 }
@@ -103,7 +105,7 @@ function head(run: Run, step: number, name: string, after: string): HTMLElement 
   return el('div', { class: 'nki-tl-card-head' }, swatch, el('b', {}, name), el('span', {}, after));
 }
 
-function fact(name: string, ...value: Child[]): HTMLElement {
+export function fact(name: string, ...value: Child[]): HTMLElement {
   return el('div', { class: 'nki-tl-card-fact' }, el('span', {}, name), el('span', {}, ...value));
 }
 

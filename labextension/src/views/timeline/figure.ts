@@ -6,16 +6,21 @@ import { type Curve, rateCurve, usageCurve } from './counters';
 import { layoutLane, type LaneFigure } from './columns';
 import { type DmaFigure, layoutDma } from './dma';
 import { flowCurve, type FlowCurve } from './flows';
+import { type LoopCell, layoutLoopRow } from './loop_rows';
 import { layoutPath, type Piece } from './path';
+import { type RankDensity, rankDensities } from './rank_rows';
 import {
   type CounterStrip,
   type DmaStrip,
   type FlowStrip,
   type LaneStrip,
   type Layout,
+  type LoopStrip,
+  type RankStrip,
   SIZES,
   type Strip,
 } from './strips';
+import { layoutTransfers, type TransferLine } from './transfers';
 import { type Scale, xOf } from './zoom';
 
 export interface Figure extends Layout {
@@ -28,6 +33,11 @@ export interface Figure extends Layout {
   readonly dma: ReadonlyMap<DmaStrip, DmaFigure>;
   readonly curves: ReadonlyMap<Strip, Curve>;
   readonly flows: ReadonlyMap<FlowStrip, FlowCurve>;
+  readonly loops: ReadonlyMap<LoopStrip, readonly LoopCell[]>;
+  /** Folded ranks. */
+  readonly ranks: ReadonlyMap<RankStrip, readonly RankDensity[]>;
+  /** What ranks send each other in the window. */
+  readonly transfers: { readonly lines: readonly TransferLine[]; readonly dense: boolean };
 }
 
 export interface Box {
@@ -42,10 +52,14 @@ export function layoutFigure(run: Run, layout: Layout, scale: Scale): Figure {
   const dma = new Map<DmaStrip, DmaFigure>();
   const curves = new Map<Strip, Curve>();
   const flows = new Map<FlowStrip, FlowCurve>();
+  const loops = new Map<LoopStrip, readonly LoopCell[]>();
+  const ranks = new Map<RankStrip, readonly RankDensity[]>();
   let path: readonly Piece[] = [];
   for (const strip of layout.strips) {
     if (strip.kind === 'lane') lanes.set(strip, layoutLane(run, strip.lane.id, scale));
     else if (strip.kind === 'flow') flows.set(strip, flowCurve(run, strip.flow, strip.core, scale));
+    else if (strip.kind === 'loop') loops.set(strip, layoutLoopRow(run, strip, scale));
+    else if (strip.kind === 'rank' && strip.folded) ranks.set(strip, rankDensities(run, strip.lanes, scale));
     else if (strip.kind === 'path') path = layoutPath(run, scale);
     else if (strip.kind === 'dma') {
       const ids = strip.lanes.map(lane => lane.id);
@@ -54,7 +68,9 @@ export function layoutFigure(run: Run, layout: Layout, scale: Scale): Figure {
       curves.set(strip, curveOf(run, strip, scale));
     }
   }
-  return { run, rows: run.rows, scale, ...layout, path, lanes, dma, curves, flows };
+  const figure = { run, rows: run.rows, scale, ...layout, path, lanes, dma, curves, flows, loops, ranks };
+  const before: Figure = { ...figure, transfers: { lines: [], dense: false } };
+  return { ...figure, transfers: layoutTransfers(before) };
 }
 
 function curveOf(run: Run, { counter, core }: CounterStrip, scale: Scale): Curve {
@@ -70,6 +86,23 @@ export function stripOf(layout: Layout, lane: number): LaneStrip | DmaStrip | nu
   return null;
 }
 
+/** The folded rank that has a lane. */
+export function foldedRankOf(layout: Layout, run: Run, lane: number): RankStrip | null {
+  if (run.ranks === 1) return null;
+  const rank = run.lanes[lane]?.rank ?? -1;
+  const found = layout.strips.find(strip => strip.kind === 'rank' && strip.folded && strip.rank === rank);
+  return found?.kind === 'rank' ? found : null;
+}
+
+/** The height in whose middle a lane is drawn, or its folded rank; null where neither is. */
+export function laneMiddle(figure: Figure, lane: number): number | null {
+  const strip = stripOf(figure, lane);
+  if (strip?.kind === 'lane') return barTop(strip) + strip.bar / 2;
+  if (strip?.kind === 'dma') return strip.tracks[0] + strip.tracksHeight / 2;
+  const rank = foldedRankOf(figure, figure.run, lane);
+  return rank === null ? null : rank.top + rank.height / 2;
+}
+
 export function barTop(strip: LaneStrip): number {
   // One pixel higher than the middle: the mark of the critical path lies below.
   return strip.top + Math.floor((strip.height - strip.bar) / 2) - 1;
@@ -82,9 +115,12 @@ export function placeOf(figure: Figure, step: number): Box | null {
   const place = step - run.rows.first;
   const lane = run.rows.lane[place];
   const strip = stripOf(figure, lane);
-  if (strip === null) return null;
   const x = xOf(scale, run.rows.start[place]);
   const width = xOf(scale, run.rows.start[place] + run.rows.duration[place]) - x;
+  if (strip === null) {
+    const rank = foldedRankOf(figure, run, lane);
+    return rank && { x, width, y: rank.top + 2, height: rank.height - 5 };
+  }
   if (strip.kind === 'lane') return { x, width, y: barTop(strip), height: strip.bar };
   return { x, width, ...trackOf(figure, strip, step, lane) };
 }

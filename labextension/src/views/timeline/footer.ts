@@ -1,5 +1,5 @@
 /** The line below the lanes: the legend, or what happened in the marked range. */
-import { DEFINITIONS, HUE_LABELS } from '../../_generated/schema';
+import { DEFINITIONS, FIGURE_LABELS, HUE_LABELS } from '../../_generated/schema';
 import { ask } from '../../commands';
 import { el, replace, setAttribute } from '../../dom';
 import * as format from '../../format';
@@ -53,6 +53,7 @@ function legend(colouring: Colouring, run: Run): HTMLElement[] {
     item('nki-tl-key-waiting', 'waiting, in the colour of what it waits for'),
     item('nki-tl-key-critical', 'on the critical path'),
     el('span', { class: 'nki-tl-item nki-tl-less' }, merged, '4 merged at this zoom'),
+    ...loopKeys(run, item),
     el('span', { class: 'nki-tl-spring' }),
     el(
       'span',
@@ -65,6 +66,22 @@ function legend(colouring: Colouring, run: Run): HTMLElement[] {
       key('D'),
       ' pan',
     ),
+  ];
+}
+
+/** How iterations look, in words: what there is of in the run. */
+function loopKeys(run: Run, item: (look: string, text: string) => HTMLElement): HTMLElement[] {
+  const loops = run.loopTrack?.loops ?? [];
+  const told = (look: string, name: 'warm_up' | 'outlier' | 'representative'): HTMLElement => {
+    const made = item(`nki-tl-key-${look}`, FIGURE_LABELS[name]);
+    made.classList.add('nki-tl-least');
+    setAttribute(made, 'title', DEFINITIONS[name]);
+    return made;
+  };
+  return [
+    ...(loops.some(loop => loop.warm_up > 0) ? [told('warm-up', 'warm_up')] : []),
+    ...(loops.some(loop => loop.outliers > 0) ? [told('outlier', 'outlier')] : []),
+    ...(loops.some(loop => loop.iterations > 1) ? [told('representative', 'representative')] : []),
   ];
 }
 

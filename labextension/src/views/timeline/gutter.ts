@@ -1,12 +1,25 @@
 /** The left column: what each row is, and its share of the visible window. */
 import { DEFINITIONS, FIGURE_LABELS, HUE_LABELS, MEMORY_LABELS } from '../../_generated/schema';
-import { el, setAttribute, setText } from '../../dom';
+import { el, setAttribute, setStyle, setText } from '../../dom';
+import { icon } from '../../icons';
+import { toggled } from '../../iterations';
 import * as format from '../../format';
-import type { Run } from '../../types';
+import type { Context, Run } from '../../types';
 import { ticks, type Unit } from '../../canvas/scale';
 import type { Figure } from './figure';
 import { hbmBytes, makingTime } from './flows';
-import type { CounterStrip, DmaStrip, FlowStrip, LaneStrip, Layout, Strip } from './strips';
+import { loopsTitle, loopsWord, mainLoop } from './loop_card';
+import { rankWords } from './rank_rows';
+import {
+  type CounterStrip,
+  type DmaStrip,
+  foldOf,
+  type FlowStrip,
+  type FoldStrip,
+  type LaneStrip,
+  type Layout,
+  type Strip,
+} from './strips';
 
 interface Cell {
   readonly element: HTMLElement;
@@ -24,19 +37,22 @@ export interface Gutter {
   fill(figure: Figure): void;
 }
 
-export function createGutter(): Gutter {
-  const element = el('div', { class: 'nki-tl-gutter', 'aria-hidden': 'true' });
+export function createGutter({ store }: Context): Gutter {
+  const element = el('div', { class: 'nki-tl-gutter' });
+  const fold = (strip: FoldStrip): void => store.set({ folded: toggled(store.state.folded, foldOf(strip)) });
   const cells = new Map<Strip, Cell>();
   return {
     element,
     arrange(layout, run) {
+      const focused = element.querySelector(':focus')?.getAttribute('data-fold') ?? null;
       cells.clear();
       element.replaceChildren();
       for (const strip of layout.strips) {
-        const cell = createCell(strip, run);
+        const cell = createCell(strip, run, fold);
         cells.set(strip, cell);
         element.append(cell.element);
       }
+      if (focused !== null) element.querySelector<HTMLElement>(`[data-fold="${focused}"]`)?.focus();
     },
     fill(figure) {
       for (const [strip, cell] of cells) fillCell(strip, cell, figure);
@@ -44,15 +60,49 @@ export function createGutter(): Gutter {
   };
 }
 
-function createCell(strip: Strip, run: Run): Cell {
+/** The button that folds a group of lanes or the rows of loops. */
+function foldButton(strip: FoldStrip, run: Run, fold: (strip: FoldStrip) => void): HTMLElement {
+  const button = el(
+    'button',
+    {
+      type: 'button',
+      class: `nki-tl-fold${strip.folded ? ' nki-tl-folded' : ''}`,
+      'aria-expanded': String(!strip.folded),
+      'aria-label':
+        strip.kind === 'rank'
+          ? `Lanes of rank ${strip.rank}`
+          : `Iterations of ${loopsWord(strip)}${placeOf(strip, run)}`,
+      'data-fold': foldOf(strip),
+    },
+    icon('down', 11),
+  );
+  button.addEventListener('click', () => fold(strip));
+  return button;
+}
+
+function placeOf(strip: FoldStrip, run: Run): string {
+  const place = strip.kind === 'loop' ? run.coreName(strip.core) : '';
+  return place === '' ? '' : `, ${place}`;
+}
+
+function createCell(strip: Strip, run: Run, fold: (strip: FoldStrip) => void): Cell {
   const swatch = strip.kind === 'lane' ? strip.lane.hue : strip.kind === 'dma' ? 'dma' : null;
-  const name = el('span', { class: 'nki-tl-name', title: titleOf(strip, run) }, nameOf(strip));
+  const name = el('span', { class: 'nki-tl-name', title: titleOf(strip, run) }, nameOf(strip, run));
   const value = el('span', { class: 'nki-tl-share' });
   const note = el('span', { class: 'nki-tl-note' });
   const look = { height: `${strip.height}px`, top: `${strip.top}px` };
   const square = swatch && el('i', { class: 'nki-tl-swatch', style: { background: `var(--nki-${swatch})` } });
-  const first = el('span', { class: 'nki-tl-first' }, square, name, value);
-  const element = el('div', { class: `nki-tl-cell nki-tl-cell-${strip.kind}`, style: look }, first, note);
+  const folds = strip.kind === 'rank' || strip.kind === 'loop';
+  const button = folds ? foldButton(strip, run, fold) : null;
+  const first = el('span', { class: 'nki-tl-first' }, button, square, name, value);
+  const hidden = folds ? {} : { 'aria-hidden': 'true' };
+  const element = el(
+    'div',
+    { class: `nki-tl-cell nki-tl-cell-${strip.kind}`, ...hidden, style: look },
+    first,
+    folds ? null : note,
+  );
+  if (strip.kind === 'loop') setStyle(first, { 'padding-left': `${8 * strip.depth}px` });
   return { element, name, value, note };
 }
 
@@ -84,16 +134,20 @@ function flowNote(strip: FlowStrip, figure: Figure): string {
   return `${format.percent(time / Math.max(1, to - from))} busy`;
 }
 
-function nameOf(strip: Strip): string {
+function nameOf(strip: Strip, run: Run): string {
   switch (strip.kind) {
     case 'axis':
       return '';
     case 'path':
       return 'Critical path';
+    case 'rank':
+      return `Rank ${strip.rank}`;
+    case 'loop':
+      return loopsWord(strip);
     case 'core':
-      return `Core ${strip.core}`;
+      return (run.coreName(strip.core).split(', ').at(-1) ?? '').replace('core', 'Core');
     case 'lane':
-      return strip.lane.label.replace(/, core \d+$/, '');
+      return strip.lane.label.replace(/, (rank|core) \d+.*$/, '');
     case 'dma':
       return HUE_LABELS.dma;
     case 'counter':
@@ -115,6 +169,10 @@ function titleOf(strip: Strip, run: Run): string | null {
         : 'Live bytes in the fullest partition; max: of this window';
     case 'flow':
       return FLOWS[strip.flow].told;
+    case 'rank':
+      return rankWords(run, strip.rank);
+    case 'loop':
+      return loopsTitle(strip, run);
     case 'axis':
     case 'path':
     case 'core':
@@ -142,6 +200,18 @@ function fillCell(strip: Strip, cell: Cell, figure: Figure): void {
     }
     case 'flow': {
       setText(cell.note, flowNote(strip, figure));
+      return;
+    }
+    case 'rank': {
+      const { run } = figure;
+      setText(cell.value, run.slowest === strip.rank ? 'slowest' : '');
+      setAttribute(cell.value, 'title', run.slowest === strip.rank ? DEFINITIONS.slowest : null);
+      return;
+    }
+    case 'loop': {
+      const loop = mainLoop(strip);
+      setText(cell.value, loop === null ? '' : format.time(loop.interval));
+      setAttribute(cell.value, 'title', `${FIGURE_LABELS.initiation}: ${DEFINITIONS.initiation}`);
       return;
     }
     case 'path':

@@ -2,8 +2,9 @@
 import { countWhile } from '../../run/search';
 import type { Bar, Wait } from './bars';
 import { barTop, type Figure } from './figure';
+import type { LoopCell } from './loop_rows';
 import type { Piece } from './path';
-import { type DmaStrip, type LaneStrip, type Strip } from './strips';
+import { type DmaStrip, type LaneStrip, type LoopStrip, type Strip } from './strips';
 
 /** Bars narrower than this are hit within this width around them; the nearest one is. */
 export const HALO = 6;
@@ -14,6 +15,7 @@ export type Hit =
   | { readonly kind: 'wait'; readonly strip: LaneStrip; readonly lane: number; readonly wait: Wait }
   | { readonly kind: 'column'; readonly strip: LaneStrip | DmaStrip; readonly lane: number; readonly column: number }
   | { readonly kind: 'lane'; readonly strip: LaneStrip | DmaStrip; readonly lane: number }
+  | { readonly kind: 'loop'; readonly strip: LoopStrip; readonly cell: LoopCell }
   | { readonly kind: 'path'; readonly step: number; readonly piece: Piece }
   | { readonly kind: 'other'; readonly strip: Strip }
   | { readonly kind: 'none' };
@@ -31,7 +33,10 @@ export function hitAt(figure: Figure, x: number, y: number): Hit {
       return hitDma(figure, strip, x, y);
     case 'path':
       return hitPath(figure, strip, x);
+    case 'loop':
+      return hitLoop(figure, strip, x);
     case 'axis':
+    case 'rank':
     case 'core':
     case 'counter':
     case 'flow':
@@ -78,6 +83,11 @@ function hitQueue(figure: Figure, strip: DmaStrip, x: number, y: number): Hit {
   return queues[middle]?.columns
     ? { kind: 'column', strip, lane, column: Math.floor(x) }
     : { kind: 'lane', strip, lane };
+}
+
+function hitLoop(figure: Figure, strip: LoopStrip, x: number): Hit {
+  const cell = nearest(figure.loops.get(strip) ?? [], x);
+  return cell === null ? { kind: 'other', strip } : { kind: 'loop', strip, cell };
 }
 
 function hitPath(figure: Figure, strip: Strip, x: number): Hit {

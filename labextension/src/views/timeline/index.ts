@@ -40,7 +40,9 @@ export function createTimeline(context: Context): TimelineView {
 /** Milliseconds after the rows came. */
 const WARM_AFTER = 400;
 
-const WINDOW: readonly (keyof State)[] = ['window', 'colourBy', 'showCritical', 'layout', 'theme', 'found'];
+const WINDOW: readonly (keyof State)[] = [
+  'window', 'colourBy', 'showCritical', 'layout', 'folded', 'theme', 'found',
+]; // prettier-ignore
 
 class Timeline implements TimelineView {
   readonly element: HTMLElement;
@@ -53,7 +55,7 @@ class Timeline implements TimelineView {
   private readonly nothing = el('p', { class: 'nki-tl-nothing', hidden: true }, 'No instructions');
   private readonly body: HTMLElement;
   private readonly card: Card = createCard();
-  private readonly gutter = createGutter();
+  private readonly gutter;
   private readonly tree = createTree();
   private readonly header;
   private readonly searchBar;
@@ -81,6 +83,7 @@ class Timeline implements TimelineView {
     this.context = context;
     this.run = context.run;
     const run = (): Run => this.run;
+    this.gutter = createGutter(context);
     this.header = createHeader(context);
     this.searchBar = createSearchBar(context, () => this.plot.focus());
     this.overview = createOverview(context, run);
@@ -199,7 +202,8 @@ class Timeline implements TimelineView {
   private arrange(state: State, changes: Changes): void {
     this.header.draw(this.run, state);
     this.searchBar.draw(this.run, state);
-    if (!this.stale.layout && !changes.has('layout') && !changes.has('showCritical')) return;
+    const arranged = ['layout', 'showCritical', 'folded'] as const;
+    if (!this.stale.layout && !arranged.some(name => changes.has(name))) return;
     this.stale.layout = true;
     this.element.dataset.layout = state.layout;
     this.layout = layoutStrips(this.run, state);
@@ -262,7 +266,7 @@ class Timeline implements TimelineView {
 
   private point(hit: Hit, box: Box | null): void {
     const { store } = this.context;
-    const outlined = hit.kind === 'column' || (hit.kind === 'bar' && hit.bar.count > 1);
+    const outlined = hit.kind === 'column' || hit.kind === 'loop' || (hit.kind === 'bar' && hit.bar.count > 1);
     const pointed = outlined ? box : null;
     const step = this.figure && (hit.kind === 'bar' || isWork(hit)) ? stepOf(this.figure, hit) : -1;
     this.plot.dataset.on = hit.kind === 'other' && hit.strip.kind === 'axis' ? 'axis' : hit.kind;
@@ -307,6 +311,8 @@ function keyOf(hit: Hit): string {
       return `wait ${hit.wait.step} ${hit.wait.stall}`;
     case 'column':
       return `column ${hit.lane} ${hit.column}`;
+    case 'loop':
+      return `loop ${hit.cell.first} ${hit.cell.last}`;
     case 'path':
       return `path ${hit.piece.from}`;
     case 'lane':

@@ -9,7 +9,9 @@ import { shortReason } from '../../words';
 import type { Curve } from './counters';
 import { barTop, type Figure, placeOf } from './figure';
 import { paintBars, paintColumns, paintCritical, paintWaits } from './paint-lane';
+import { paintLoops } from './paint-loops';
 import type { Piece } from './path';
+import { paintRank } from './rank_rows';
 import { box, DIM, FONTS, isDim, line, type DrawContext, useFont, whole } from './draw_context';
 import {
   type CounterStrip,
@@ -20,6 +22,7 @@ import {
   SIZES,
   type Strip,
 } from './strips';
+import { paintTransfers } from './transfers';
 import { awaitedWords } from './words';
 import { timeOf, xOf } from './zoom';
 
@@ -27,6 +30,7 @@ export function paintFigure(drawing: DrawContext, figure: Figure): void {
   paintGround(drawing, figure);
   paintGrid(drawing, figure);
   for (const strip of figure.strips) paintStrip(drawing, figure, strip);
+  paintTransfers(drawing, figure);
   paintFault(drawing, figure);
 }
 
@@ -34,6 +38,14 @@ function paintStrip(drawing: DrawContext, figure: Figure, strip: Strip): void {
   switch (strip.kind) {
     case 'path': {
       paintPath(drawing, figure, strip);
+      return;
+    }
+    case 'rank': {
+      paintRank(drawing, figure, strip);
+      return;
+    }
+    case 'loop': {
+      paintLoops(drawing, figure, strip);
       return;
     }
     case 'lane': {

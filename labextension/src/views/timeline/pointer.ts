@@ -5,6 +5,7 @@ import { barTop, type Box, type Figure, placeOf, snapped } from './figure';
 import { type Hit, hitAt, laneAtHeight } from './hit';
 import { longest } from './card';
 import { SIZES } from './strips';
+import { chooseIterations, spanOfIterations } from '../../iterations';
 import { around, panned, spanOf, timeOf, wheelFactor, xOf, zoomed } from './zoom';
 
 /** How long the pointer rests before a card comes. */
@@ -84,6 +85,8 @@ export function boxOf(figure: Figure, hit: Hit): Box | null {
           : [hit.strip.top + 2, hit.strip.height - 4];
       return { x: hit.column, width: 1, y, height };
     }
+    case 'loop':
+      return { x: hit.cell.x, width: hit.cell.width, y: hit.strip.top + 3, height: hit.strip.height - 7 };
     case 'path':
       return { x: hit.piece.x, width: hit.piece.width, y: SIZES.axis, height: SIZES.path };
     case 'lane':
@@ -106,6 +109,7 @@ export function stepOf(figure: Figure, hit: Hit): number {
       const from = timeOf(figure.scale, hit.column);
       return longest(figure.run, hit.lane, from, from + spanOf(figure.scale, 1));
     }
+    case 'loop':
     case 'lane':
     case 'other':
     case 'none':
@@ -166,7 +170,12 @@ function click(plot: Plot, drag: Drag): void {
   const figure = plot.figure();
   if (figure === null) return;
   const { store } = plot.context;
-  const step = stepOf(figure, hitAt(figure, drag.x, drag.y));
+  const hit = hitAt(figure, drag.x, drag.y);
+  if (hit.kind === 'loop') {
+    chooseIterations(plot.context, hit.cell.first, hit.cell.last);
+    return;
+  }
+  const step = stepOf(figure, hit);
   if (step >= 0) {
     store.select(step);
     return;
@@ -194,6 +203,8 @@ export function rangeOf(figure: Figure, hit: Hit): Span | null {
       return { from: start(hit.bar.step), to: end(hit.bar.last) };
     case 'wait':
       return { from: start(hit.wait.step) - rows.wait[hit.wait.step - rows.first], to: start(hit.wait.step) };
+    case 'loop':
+      return spanOfIterations(figure.run, hit.cell.first, hit.cell.last);
     case 'path':
       return { from: hit.piece.from, to: hit.piece.to };
     case 'column':

@@ -1,5 +1,5 @@
 /** Which rows the timeline has from top to bottom, and how high each is. */
-import type { Lane, Run, State } from '../../types';
+import type { Lane, Loop, Run, State } from '../../types';
 import { isUsed } from './counters';
 import { tracksFor } from './dma';
 import { type Flow, hasFlow } from './flows';
@@ -47,13 +47,35 @@ export interface CoreStrip extends Place {
   readonly kind: 'core';
   readonly core: number;
 }
-export type Strip = AxisStrip | PathStrip | CoreStrip | LaneStrip | DmaStrip | CounterStrip | FlowStrip;
+/** A rank above its lanes, or in their place where it is folded. */
+export interface RankStrip extends Place {
+  readonly kind: 'rank';
+  readonly rank: number;
+  readonly lanes: readonly Lane[];
+  readonly folded: boolean;
+}
+/** The loops of a core that lie within so many others; folded, each execution is one piece. */
+export interface LoopStrip extends Place {
+  readonly kind: 'loop';
+  readonly core: number;
+  readonly depth: number;
+  readonly loops: readonly Loop[];
+  readonly folded: boolean;
+}
+export type Strip =
+  AxisStrip | PathStrip | RankStrip | CoreStrip | LoopStrip | LaneStrip | DmaStrip | CounterStrip | FlowStrip;
+/** What can be folded. */
+export type FoldStrip = RankStrip | LoopStrip;
 export type Counter = 'sbuf' | 'psum' | 'rate';
 
 export const SIZES = {
   axis: 22,
   path: 16,
   core: 16,
+  rank: 20,
+  foldedRank: 26,
+  lowRank: 14,
+  loop: 18,
   lane: 24,
   bar: 16,
   close: 32,
@@ -80,7 +102,7 @@ export interface Layout {
 }
 
 /** The strips of a run. Lanes without any row are left out, the four engines apart. */
-export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritical'>): Layout {
+export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritical' | 'folded'>): Layout {
   const strips: Strip[] = [];
   let top = 0;
   const add = (strip: Strip): void => {
@@ -89,14 +111,24 @@ export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritic
   };
   add({ kind: 'axis', top, height: SIZES.axis });
   if (state.showCritical) add({ kind: 'path', top, height: SIZES.path });
-  const counters = countersOf(state.layout);
+  const counters = run.ranks > 1 ? [] : countersOf(state.layout);
+  const coresOfRanks = groupedCores(run);
   for (const core of run.cores) {
-    if (run.cores.length > 1) add({ kind: 'core', core, top, height: SIZES.core });
+    const rank = coresOfRanks.rankOf(core);
+    if (run.ranks > 1) {
+      const isFolded = state.folded.has(foldOfRank(rank));
+      if (coresOfRanks.isFirst(core)) add(rankStrip(run, rank, top, isFolded));
+      if (isFolded) continue;
+    }
+    if (coresOfRanks.sharesRank(core)) add({ kind: 'core', core, top, height: SIZES.core });
+    for (const strip of loopStrips(run, core, top, state)) add(strip);
     const lanes = run.lanes.filter(lane => lane.core === core && drawn(run, lane));
     for (const lane of lanes) if (lane.kind === 'engine') add(laneStrip(lane, top, state.layout === 'widest'));
     const queues = lanes.filter(lane => lane.kind === 'dma');
     if (queues.length > 0) add(dmaStrip(queues, top, tracksFor(run, queues)));
-    if (state.layout !== 'narrow' && hasFlow(run, 'descriptors', core)) add(flowStrip('descriptors', core, top));
+    // Of several ranks only what works is drawn: they are to be seen side by side.
+    const more = state.layout !== 'narrow' && run.ranks === 1;
+    if (more && hasFlow(run, 'descriptors', core)) add(flowStrip('descriptors', core, top));
     for (const counter of counters)
       if (counter !== 'rate' && isUsed(run, counter))
         add({ kind: 'counter', counter, core, top, height: SIZES.counter });
@@ -108,8 +140,59 @@ export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritic
   return { strips, height: top };
 }
 
+/** So many rows of loops at most. */
+const LOOP_ROWS: Readonly<Record<State['layout'], number>> = { narrow: 1, medium: 4, wide: 6, widest: 8 };
+
+/** The rows of the loops of a core, outer ones first; what lies within a folded one is left out. */
+function loopStrips(run: Run, core: number, from: number, state: Pick<State, 'layout' | 'folded'>): LoopStrip[] {
+  const mine = (run.loopTrack?.loops ?? []).filter(loop => loop.core === core);
+  const depths = [...new Set(mine.map(loop => loop.depth))].sort((a, b) => a - b);
+  const out: LoopStrip[] = [];
+  for (const depth of depths.slice(0, LOOP_ROWS[state.layout])) {
+    const folded = state.folded.has(foldOfLoops(core, depth));
+    const top = from + out.length * SIZES.loop;
+    const loops = mine.filter(loop => loop.depth === depth);
+    out.push({ kind: 'loop', core, depth, loops, folded, top, height: SIZES.loop });
+    if (folded) break;
+  }
+  return out;
+}
+
+/** The names of what can be folded, as the state keeps them. */
+export function foldOfRank(rank: number): string {
+  return `rank ${rank}`;
+}
+export function foldOfLoops(core: number, depth: number): string {
+  return `loops ${core} ${depth}`;
+}
+export function foldOf(strip: FoldStrip): string {
+  return strip.kind === 'rank' ? foldOfRank(strip.rank) : foldOfLoops(strip.core, strip.depth);
+}
+
+/** From so many ranks on folded ones are low. */
+const MANY_RANKS = 17;
+
+function rankStrip(run: Run, rank: number, top: number, folded: boolean): RankStrip {
+  const height = !folded ? SIZES.rank : run.ranks >= MANY_RANKS ? SIZES.lowRank : SIZES.foldedRank;
+  return { kind: 'rank', rank, lanes: run.lanes.filter(lane => lane.rank === rank), folded, top, height };
+}
+
+interface CoreGroups {
+  rankOf(core: number): number;
+  isFirst(core: number): boolean;
+  /** Whether its rank has several cores. */
+  sharesRank(core: number): boolean;
+}
+
+function groupedCores(run: Run): CoreGroups {
+  const ranks = new Map(run.lanes.map(lane => [lane.core, lane.rank]));
+  const rankOf = (core: number): number => ranks.get(core) ?? 0;
+  const mates = (core: number): readonly number[] => run.cores.filter(other => rankOf(other) === rankOf(core));
+  return { rankOf, isFirst: core => mates(core)[0] === core, sharesRank: core => mates(core).length > 1 };
+}
+
 function drawn(run: Run, lane: Lane): boolean {
-  return (lane.kind === 'engine' && ALWAYS.has(lane.hue)) || (run.laneTimes[lane.id]?.rows ?? 0) > 0;
+  return (run.ranks === 1 && lane.kind === 'engine' && ALWAYS.has(lane.hue)) || (run.laneTimes[lane.id]?.rows ?? 0) > 0;
 }
 
 function laneStrip(lane: Lane, top: number, close: boolean): LaneStrip {

@@ -1,10 +1,14 @@
 /** The timeline for who does not see it: a list for each lane, with the current instruction in it. */
-import { el, setAttribute, setText, uniqueId } from '../../dom';
+import { el, replace, setAttribute, setText, uniqueId } from '../../dom';
 import * as format from '../../format';
 import { firstFrom } from '../../run/search';
 import type { Run, State } from '../../types';
 import { spoken } from '../../words';
 import type { Figure } from './figure';
+import { loopText } from './loop_card';
+
+/** So many loops are told of. */
+const MOST_LOOPS = 64;
 
 export interface Tree {
   readonly element: HTMLElement;
@@ -29,11 +33,25 @@ export function createTree(): Tree {
     }
     return found;
   };
+  const loops = el('div', { role: 'list', 'aria-label': 'Loops', hidden: true });
+  element.append(loops);
+  let toldOf: Run['loopTrack'] = null;
+  const tellLoops = (run: Run): void => {
+    if (toldOf === run.loopTrack) return;
+    toldOf = run.loopTrack;
+    const all = run.loopTrack?.loops.slice(0, MOST_LOOPS) ?? [];
+    replace(
+      loops,
+      ...all.map(loop => el('div', { role: 'listitem', 'aria-level': loop.depth + 1 }, loopText(run, loop))),
+    );
+    loops.hidden = all.length === 0;
+  };
   return {
     element,
     itemId,
     fill(figure) {
       const { run } = figure;
+      tellLoops(run);
       for (const found of [...figure.lanes.values(), ...[...figure.dma.values()].flatMap(one => one.queues)]) {
         const lane = run.lanes[found.lane];
         const rows = format.plural(run.laneTimes[found.lane]?.rows ?? 0, 'instruction');
