@@ -29,17 +29,23 @@ const NAME = Symbol.for('nki-lab.views');
 
 const page = globalThis as { [NAME]?: Map<string, Promise<Views>> };
 
-/** Fetch the views from the kernel of a model. */
-function fetched(model: Model): Promise<Views> {
+function loaded(script: BlobPart): Promise<Views> {
+  const address = URL.createObjectURL(new Blob([script], { type: 'text/javascript' }));
+  const views = import(address) as Promise<Views>;
+  void views.finally(() => URL.revokeObjectURL(address)).catch(() => undefined);
+  return views;
+}
+
+/** Fetch the views from the kernel of a model. One that is busy has sent them along. */
+function fetched(model: Model & { get(name: string): unknown }): Promise<Views> {
+  const brought = model.get('_script');
+  if (typeof brought === 'string' && brought !== '') return loaded(brought);
   return new Promise((resolve, reject) => {
     const take = ({ kind }: Told, buffers: readonly (ArrayBuffer | ArrayBufferView)[] = []): void => {
       if (kind !== 'script' || buffers.length === 0) return;
       model.off('msg:custom', take);
       clearTimeout(timer);
-      const address = URL.createObjectURL(new Blob([buffers[0] as BlobPart], { type: 'text/javascript' }));
-      const loaded = import(address) as Promise<Views>;
-      loaded.then(resolve, reject);
-      void loaded.finally(() => URL.revokeObjectURL(address)).catch(() => undefined);
+      loaded(buffers[0] as BlobPart).then(resolve, reject);
     };
     const timer = setTimeout(() => {
       model.off('msg:custom', take);

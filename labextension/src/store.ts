@@ -1,4 +1,5 @@
 /** The state that all views of one visualizer share, and its listeners. */
+import { cancelledAt } from './cancelled';
 import type { Changes, Run, Span, State, Store } from './types';
 
 const EASE_MS = 140;
@@ -46,6 +47,7 @@ export function initialState(run: Run): State {
     tab: 'explore',
     panel: 'memory',
     expanded: null,
+    doneUntil: cancelledAt(run),
     folded: foldedAtFirst(run),
     theme: 'light',
     away: new Set(),

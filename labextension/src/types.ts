@@ -512,6 +512,8 @@ export interface State {
   readonly panel: 'memory' | 'motion' | 'source' | 'values' | 'details';
   /** The panel that takes the whole width below the transport; null: none. */
   readonly expanded: 'memory' | null;
+  /** Picoseconds up to which everything is done, of a run that is not over or was cancelled; null: the run ended. */
+  readonly doneUntil: number | null;
   /** What is folded in the timeline: "rank 3", "loops 0 1" for the loops of core 0 within one other. */
   readonly folded: ReadonlySet<string>;
   readonly theme: 'light' | 'dark';

@@ -20,6 +20,7 @@ import { createStore, whole } from './store';
 import { useStyle } from './styles';
 import headerStyle from './header.css';
 import panelStyle from './panels.css';
+import runningStyle from './running.css';
 import shellStyle from './shell.css';
 import summaryStyle from './summary.css';
 import tableStyle from './table.css';
@@ -34,6 +35,7 @@ const STYLES = {
   shell: shellStyle,
   header: headerStyle,
   panels: panelStyle,
+  running: runningStyle,
   table: tableStyle,
   summary: summaryStyle,
   layout: layoutStyle,
@@ -41,9 +43,10 @@ const STYLES = {
 
 /** How long a recording may take to open before a skeleton stands for it. */
 const PATIENCE_MS = 150;
+const RUNNING = 'The timeline follows as soon as its times are known.';
 
 /** What changes how much room the views have. */
-const FITTED = ['layout', 'folded', 'full', 'low', 'tab', 'panel', 'expanded', 'showCritical'] as const;
+const FITTED = ['layout', 'folded', 'away', 'full', 'low', 'tab', 'panel', 'expanded', 'showCritical'] as const;
 
 export interface VisualizerOptions {
   /** Where the focus goes when Escape is pressed twice; else the notebook cell around the visualizer. */
@@ -73,6 +76,10 @@ export interface Visualizer {
   setNotice(title: string, text?: string, actions?: readonly Action[]): void;
   /** Where its user is; null without a run. */
   place(): Place | null;
+  /** Show above the views that the run is not over; Escape calls `cancel` where it has nothing else to do. */
+  setRunning(bar: HTMLElement, cancel: () => void): void;
+  /** Tell up to which picosecond what is drawn is done; null: no part of it is told from the others. */
+  setDoneUntil(time: number | null): void;
   dispose(): void;
 }
 
@@ -90,6 +97,9 @@ class Mounted implements Visualizer {
   private readonly frame: HTMLElement;
   private readonly body = el('div', { class: 'nki-body' });
   private readonly note = el('div', { class: 'nki-note', hidden: true });
+  private readonly running = el('div', { hidden: true });
+  private cancel: (() => void) | null = null;
+  private doneUntil: number | null = null;
   private readonly live = createLive();
   private readonly keys = keyList();
   private readonly ends: (() => void)[] = [];
@@ -115,6 +125,7 @@ class Mounted implements Visualizer {
       'section',
       { class: 'nki-visualizer', role: 'region', 'aria-label': 'Run', tabindex: -1 },
       ...(options.above ? [options.above] : []),
+      this.running,
       this.note,
       this.body,
       this.live.element,
@@ -161,7 +172,12 @@ class Mounted implements Visualizer {
     this.clear();
     this.run = run;
     const store = createStore(run);
-    store.set({ theme: this.palette().theme, layout: this.layout(), folded: rememberedFolds() });
+    store.set({
+      theme: this.palette().theme,
+      layout: this.layout(),
+      away: rememberedFolds(),
+      ...(this.cancel !== null && { doneUntil: this.doneUntil }),
+    });
     this.frame.dataset.layout = store.state.layout;
     this.frame.setAttribute('aria-label', `Run of ${run.kernel || 'kernel'}`);
     const speak = (text: string): void => this.live.speak(text);
@@ -225,6 +241,19 @@ class Mounted implements Visualizer {
     return this.run && this.owned ? placeOf(this.run, this.owned.state) : null;
   }
 
+  setRunning(bar: HTMLElement, cancel: () => void): void {
+    this.cancel = cancel;
+    this.running.hidden = false;
+    this.frame.dataset.running = '';
+    replace(this.running, bar);
+    if (!this.run) this.showSkeleton();
+  }
+
+  setDoneUntil(time: number | null): void {
+    this.doneUntil = time;
+    this.owned?.set({ doneUntil: time });
+  }
+
   dispose(): void {
     this.clear();
     for (const end of this.ends) end();
@@ -251,7 +280,7 @@ class Mounted implements Visualizer {
 
   private showSkeleton(): void {
     this.patience = 0;
-    this.waiting = skeleton();
+    this.waiting = skeleton(this.cancel === null ? 'Opening recording' : RUNNING);
     replace(this.body, this.waiting.element);
   }
 
@@ -343,15 +372,21 @@ class Mounted implements Visualizer {
       this.keys.close();
       return true;
     }
-    if (!store) return false;
+    if (!store) return this.stop();
     const { hover, selected, tile, area, query, searching, full } = store.state;
     if (hover.step >= 0 || hover.tile >= 0) store.set({ hover: { step: -1, tile: -1 } });
     else if (selected >= 0 || tile >= 0) store.set({ selected: -1, tile: -1 });
     else if (area) store.set({ area: null });
     else if (searching || query !== '') store.set({ searching: false, query: '' });
     else if (full) store.set({ full: false });
-    else return false;
+    else return this.stop();
     return true;
+  }
+
+  /** Stop a run that is not over; false if there is none. */
+  private stop(): boolean {
+    this.cancel?.();
+    return this.cancel !== null;
   }
 
   /** Whether the focus is on something in sight: browsers take it from what was hidden only later. */

@@ -16,6 +16,7 @@ from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.result import Run
 from nki_lab.result.notebook import Drawn
 from nki_lab.session import Execution
+from nki_lab.session.outcome import INTERRUPTED
 
 LINES: Final = 8
 """Runs without a drawing that get a line; further ones are counted."""
@@ -72,7 +73,7 @@ class Runs:
             self.last, self._text = run, text
             self.names.add(run.name)
             if len(self.findings) < _FINDINGS:
-                self.findings.update(dict.fromkeys(run.diagnostics))
+                self.findings.update(dict.fromkeys(item for item in run.diagnostics if item.code != INTERRUPTED))
 
     def _set_aside(self, run: Run) -> None:
         """Keep a run that another one follows, as a drawing or, where there is none or no more room, as a line."""
@@ -104,7 +105,9 @@ def line(run: Run, *, timed: bool = True) -> str:
     count = len(run.program)
     parts = [run.target, f"{formatting.number(count)} instruction{'s' * (count != 1)}"]
     nanoseconds = run.summary.get("makespan_ns")
-    if run.error is not None:
+    if run.error is not None and run.error.diagnostics[0].code == INTERRUPTED:
+        parts.append("cancelled")
+    elif run.error is not None:
         parts.append(f"stopped by {run.error.diagnostics[0].code}")
     elif nanoseconds is not None:
         parts.append(formatting.makespan(run.summary, round(nanoseconds * 1000)))

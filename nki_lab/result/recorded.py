@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 Writer = Callable[[Recording, str | os.PathLike[str]], None]
 
 # What is of a recording's summary, not of a run's.
-_APART: Final = ("makespan_ps", "kernel", "options", "diagnostics", "fault", "fault_after")
+_APART: Final = (
+    "makespan_ps", "kernel", "options", "diagnostics", "fault", "fault_after", "cancelled", "cancelled_ps",
+)  # fmt: skip
 
 
 def recorded_summary(recording: Recording) -> Summary:

@@ -16,6 +16,7 @@ from nki_lab.wire import VERSION, compact, encode
 
 if TYPE_CHECKING:
     from nki_lab.widgets.comparison import ComparisonView
+    from nki_lab.widgets.live import LiveVisualizer
     from nki_lab.widgets.visualizer import Linking, Visualizer
 
 MIME: Final = "application/vnd.nki-lab.run+json"
@@ -51,6 +52,14 @@ def view(
     made: Visualizer = module.Visualizer(
         recording, fault=fault, step=step, tiles=tiles, pins=pins, pin=pin, linking=linking, picture=picture
     )
+    return made
+
+
+def view_of_running(cancel: Callable[[], object]) -> LiveVisualizer:
+    """The widget of a run that is not over; `cancel` stops it. NKI022 where the notebook packages are missing."""
+    with extra("widgets", "the visualizer needs"):
+        module = importlib.import_module("nki_lab.widgets.live")
+    made: LiveVisualizer = module.LiveVisualizer(cancel)
     return made
 
 
@@ -98,4 +107,15 @@ def data(widget: Visualizer | ComparisonView) -> dict[str, object]:
     return {kind: value for kind, value in (bundle or {}).items() if kind != "text/plain"}
 
 
-__all__ = ["ABOUT", "COMPARISON_MIME", "MIME", "about", "compare", "data", "pinned", "pinned_comparison", "view"]
+__all__ = [
+    "ABOUT",
+    "COMPARISON_MIME",
+    "MIME",
+    "about",
+    "compare",
+    "data",
+    "pinned",
+    "pinned_comparison",
+    "view",
+    "view_of_running",
+]

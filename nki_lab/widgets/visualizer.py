@@ -62,6 +62,8 @@ _PICTURE: Final = """export default { render({ el }) {
 class Visualizer(anywidget.AnyWidget):
     """A run in a notebook cell. `step` is the current step from 0 on, -1 before one is chosen; set it to go there.
 
+    Without a recording there is nothing to draw until `take` gives one.
+
     `link(figure)` has a chart of `nki_lab.plots` move with the view, and move it. Of more than 16 in a session the one
     that was asked for its run the longest ago comes to rest.
     """
@@ -73,7 +75,7 @@ class Visualizer(anywidget.AnyWidget):
 
     def __init__(
         self,
-        recording: Recording,
+        recording: Recording | None,
         *,
         fault: int = -1,
         step: int = -1,
@@ -86,9 +88,10 @@ class Visualizer(anywidget.AnyWidget):
         super().__init__(step=step, _views=_version())
         self._linking = linking
         self._tiles, self._pins, self._pin = tiles, tuple(pins), pin
-        self._messages: Messages | None = Messages(recording, fault=fault)
-        self._about = about(recording)
+        self._messages = None if recording is None else Messages(recording, fault=fault)
+        self._about = None if recording is None else about(recording)
         self._picture = picture
+        self._is_at_rest = False
         self._sent = 0
         self.on_msg(self._answer)
         _use(self)
@@ -96,13 +99,14 @@ class Visualizer(anywidget.AnyWidget):
     @property
     def rests(self) -> bool:
         """Whether only a picture is left."""
-        return self._messages is None
+        return self._is_at_rest
 
     def rest(self) -> None:
         """Let the run go, and show its picture in its place."""
         if self.rests:
             return
         picture = b"" if self._picture is None else self._picture()
+        self._is_at_rest = True
         self._tiles = self._pin = self._picture = self._messages = None
         self._pins = ()
         self._esm = _PICTURE % base64.b64encode(picture).decode("ascii")  # type: ignore[misc,assignment]
@@ -114,7 +118,7 @@ class Visualizer(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         found = super()._repr_mimebundle_(**kwargs)
-        if isinstance(found, tuple):
+        if isinstance(found, tuple) and self._about is not None:
             found[0][ABOUT] = [self._about]
         return found
 
@@ -129,6 +133,11 @@ class Visualizer(anywidget.AnyWidget):
         channel = self.channel or uuid.uuid4().hex
         self._linking(channel, figures)
         self.channel = channel
+
+    def take(self, recording: Recording, *, fault: int = -1) -> None:
+        """Draw this recording when the page asks next."""
+        self._messages = Messages(recording, fault=fault)
+        self._about = about(recording)
 
     def _answer(self, _widget: object, content: object, _buffers: object) -> None:
         """Send what the page asks for."""
@@ -147,13 +156,21 @@ class Visualizer(anywidget.AnyWidget):
         match asked.get("kind"), asked.get("first"), asked.get("count"):
             case "load", _, _:
                 _use(self)
-                if self._pins:
-                    self.send({"kind": "kept"}, buffers=list(self._pins))
-                messages: Iterable[bytes] = self._messages
-            case "steps", int(first), int(count):
-                messages = (self._messages.rows(*at) for at in [(first, min(count, RANGE))])  # encoded in the try
+                self._load()
+            case "steps", int(first), int(count) if self._messages is not None:
+                known = self._messages
+                self._send_all(known.rows(*at) for at in [(first, min(count, RANGE))])  # encoded in the try
             case _:
                 return
+
+    def _load(self) -> None:
+        """Send the run, if there is one yet."""
+        if self._pins:
+            self.send({"kind": "kept"}, buffers=list(self._pins))
+        if self._messages is not None:
+            self._send_all(self._messages)
+
+    def _send_all(self, messages: Iterable[bytes]) -> None:
         try:
             for message in messages:
                 self._in_parts(message)

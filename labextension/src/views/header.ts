@@ -1,5 +1,6 @@
 /** How long, how sure, what holds it back: the kernel, its latency, one sentence, advice, and six numbers. */
 import { ABOUT, DEFINITIONS, FIGURE_LABELS, MEMORY_LABELS } from '../_generated/schema';
+import { cancelledText } from '../cancelled';
 import { el, uniqueId } from '../dom';
 import * as format from '../format';
 import { headline, said } from '../headline';
@@ -85,6 +86,8 @@ function titleRow(run: Run, tabs: HTMLElement, layout: HTMLElement): HTMLElement
   const failed = run.fault >= 0;
   const wrong = failed || run.findings.some(finding => finding.severity === 'error');
   const said = [run.target, format.plural(run.steps, 'instruction')];
+  const cancelled = cancelledText(run);
+  if (cancelled !== '') said[1] = cancelled;
   if (failed) {
     said[1] = run.faultAfter
       ? `stopped after step ${format.ordinal(run.fault)}`
@@ -95,13 +98,18 @@ function titleRow(run: Run, tabs: HTMLElement, layout: HTMLElement): HTMLElement
   return el(
     'div',
     { class: 'nki-title' },
-    el('i', { class: wrong ? 'nki-dot nki-dot-failed' : 'nki-dot', 'aria-hidden': 'true' }),
+    el('i', { class: `nki-dot${dotOf(wrong, cancelled !== '')}`, 'aria-hidden': 'true' }),
     el('h2', { class: 'nki-kernel', title: run.kernel }, run.kernel || 'kernel'),
     el('span', { class: 'nki-edited', title: 'The views show the source that ran' }, 'Edited since'),
     el('span', { class: 'nki-meta', title: text }, text),
     run.steps > 0 && tabs,
     run.steps > 0 && layout,
   );
+}
+
+function dotOf(wrong: boolean, cancelled: boolean): string {
+  if (wrong) return ' nki-dot-failed';
+  return cancelled ? ' nki-dot-cancelled' : '';
 }
 
 function facts(context: Context): HTMLElement {

@@ -82,7 +82,7 @@ describe('the buttons of a visualizer', () => {
     fold('moment');
     expect([hidden('memory'), hidden('motion'), hidden('source')]).toEqual([true, true, true]);
     const other = mount(document.body.appendChild(document.createElement('div')), shellRun());
-    expect(other.store?.state.folded).toEqual(new Set(['timeline', 'moment', 'panels']));
+    expect(other.store?.state.away).toEqual(new Set(['timeline', 'moment', 'panels']));
     // What is asked for is shown.
     root.querySelector<HTMLElement>('.nki-visualizer')?.focus();
     root
