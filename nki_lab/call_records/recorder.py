@@ -34,6 +34,8 @@ class Recorder:
         self._codes: dict[tuple[int, str], CodeType] = {}
         self._waiting: dict[str, dict[tuple[str, str], dict[str, CallRecord]]] = {}
         self._lock = threading.RLock()
+        self.epoch = 0
+        """How often everything was dropped."""
         self._written = 0.0
         self._complained: set[str] = set()
         self.problems: list[str] = []
@@ -117,6 +119,7 @@ class Recorder:
             self._calls.clear()
             self._codes.clear()
             self._waiting.clear()
+            self.epoch += 1
 
 
 def _origin() -> str:

@@ -253,6 +253,8 @@ def update(folder: str | Path, change: Callable[[Table], Table]) -> Contents:
         with suppress(OSError):
             if read_source(place, MOST_READ) == text.encode():
                 return before
+        if place.is_symlink():  # a project may come with one that leads anywhere
+            remove_file(place)
         write_whole(place, text.encode("utf-8"))
     return Contents(table=table)
 

@@ -96,7 +96,12 @@ class Signature:
 
     def close(self, positional: int, kwargs: Keywords, launch: Launch) -> None:
         """Make the key, when all arguments are taken."""
-        self.key = (launch, positional, *kwargs, *self._parts)
+        epoch = 0
+        if launch.records:  # a call that was recorded need not be recorded again until the records are dropped
+            from nki_lab.call_records.recorder import recorder
+
+            epoch = recorder.epoch
+        self.key = (launch, epoch, positional, *kwargs, *self._parts)
 
     def _array(self, original: Any, host: arrays.Array, kind: arrays.Kind) -> bool:
         if any(original is item for item in self.originals):
