@@ -50,6 +50,7 @@ const BUNDLES = [
   { entry: 'src/widget.ts', format: 'esm', file: join(shipped, 'static', 'widget.js') },
   { entry: 'src/comparison_page.ts', format: 'iife', file: join(shipped, 'static', 'comparison.js') },
   { entry: 'src/comparison_widget.ts', format: 'esm', file: join(shipped, 'static', 'comparison_widget.js') },
+  { entry: 'src/loader.ts', format: 'esm', file: join(shipped, 'static', 'loader.js') },
 ];
 
 async function build() {
@@ -78,7 +79,7 @@ async function buildExtension(folder) {
   );
 }
 
-/** JupyterLab's schema of the plugin: the settings of the language server, and where commands stand. */
+/** JupyterLab's schema of the plugin: the settings of the language server and of the panel, and where commands stand. */
 function settings() {
   const read = file => JSON.parse(readFileSync(join(here, 'src', file), 'utf8'));
   const { properties } = read('_generated/settings.json');
@@ -92,7 +93,8 @@ function settings() {
     ...menu,
     items: fill(menu.items),
   }));
-  return { ...places, properties, additionalProperties: false, type: 'object' };
+  const panel = read('panel/settings.json');
+  return { ...places, properties: { ...properties, ...panel }, additionalProperties: false, type: 'object' };
 }
 
 function page(script, message) {

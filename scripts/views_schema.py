@@ -25,7 +25,7 @@ from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.bottlenecks import SENTENCES
 from nki_lab.kernel_runtime.recording.figures import FIGURES
 from nki_lab.kernel_runtime.recording.pages import ALWAYS_READ, MOST_GROWTH
-from nki_lab.widgets import COMPARISON_MIME, MIME
+from nki_lab.widgets import ABOUT, COMPARISON_MIME, MIME
 from nki_lab.wire import header_types, values
 from nki_lab.wire.message import MAGIC, MOST_MESSAGE, VERSION
 
@@ -111,6 +111,7 @@ def constants() -> dict[str, tuple[str, object, str]]:
         "PACE": ("", schema.FULL_EFFICIENCY, "The pace of a row whose duration is all its own work."),
         "MIME": ("", MIME, "What notebooks keep a run under."),
         "COMPARISON_MIME": ("", COMPARISON_MIME, "What notebooks keep two compared runs under."),
+        "ABOUT_MIME": ("", ABOUT, "What is told about the runs of an output, in order."),
         "WIRE_MAGIC": ("", int.from_bytes(MAGIC, "little"), "A message begins with this number."),
         "WIRE_VERSION": ("", VERSION, ""),
         "MOST_GROWTH": ("", MOST_GROWTH, "Bytes that a byte of a compact message may stand for."),

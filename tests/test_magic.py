@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import base64
+import gc
 import linecache
 import math
 import os
 import threading
+import zlib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,19 +27,22 @@ from nki_lab import rules
 from nki_lab.call_records.recorder import recorder
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.dialects import environment, launches
+from nki_lab.dialects.environment import NOTEBOOK_VARIABLE
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.issue.context import local
 from nki_lab.magic import NkiMagics, cell, checking, notebook_context
 from nki_lab.magic.companion import companion
 from nki_lab.magic.notebook_context import NotebookContext
-from nki_lab.magic.runs import LINES
+from nki_lab.magic.results import RESULTS
+from nki_lab.magic.runs import LINES, TABS
 from nki_lab.query import one_kernel
 from nki_lab.result import Run
 from nki_lab.rules import SyntaxRule
 from nki_lab.session import call as session_call
 from nki_lab.source import SyntaxFacts
-from nki_lab.widgets import MIME
+from nki_lab.widgets import ABOUT, MIME
 from tests.shells import ipython
+from tests.wire.reader import read
 
 ADD = """
 @nki.jit
@@ -101,6 +107,11 @@ class Notebook:
         done = self.run(source)
         assert done.error is None, done.printed
         return done
+
+
+def steps(kept: dict[str, Any]) -> int:
+    """The steps of a run as a notebook keeps it."""
+    return int(read(zlib.decompress(base64.b64decode(kept["message"])))[0]["steps"])
 
 
 @pytest.fixture(scope="module")
@@ -196,16 +207,73 @@ def test_calls_in_threads_of_the_cell_are_its_runs(notebook: Notebook) -> None:
         "%%nki --no-view\nimport threading\nts = [threading.Thread(target=add, args=(x, x)) for _ in range(3)]\n"
         "for t in ts:\n    t.start()\nfor t in ts:\n    t.join()\n"
     )
-    assert "2 times" in done.text
+    assert "3 times" in done.text
 
 
-def test_the_last_run_is_drawn_and_the_others_have_a_line(notebook: Notebook) -> None:
+def test_every_run_of_a_cell_is_drawn_and_equal_ones_in_a_row_once(notebook: Notebook) -> None:
     notebook.good(f"%%nki\n{ADD}")
     done = notebook.good("%%nki --target trn2\na = add(x[:8], x[:8])\nfor _ in range(5):\n    b = add(x, x)\n")
+    (drawn,) = done.shown
+    assert drawn["text/plain"].startswith("add  trn2 · 4 instructions · ")
+    assert drawn["text/html"].count("<details>") == 1
+    kept = drawn[MIME]
+    assert [steps(item) for item in (*kept["earlier"], kept)] == [4, 4]
+    assert [item["times"] for item in drawn[ABOUT]] == [1, 5]
+    assert {item["kernel"] for item in drawn[ABOUT]} == {"add"}
+    assert drawn[ABOUT][0]["makespan"] < drawn[ABOUT][1]["makespan"]
+
+
+def test_a_cells_value_is_drawn_with_the_runs_before_it_and_alone_in_later_cells(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}")
+    done = notebook.good("%%nki\nadd(x[:8], x[:8])\nrun = nki_lab.run(add, x, x)\nrun")
+    assert type(done.value) is Run
+    assert done.drawn == []  # this shell prints values: IPython has drawn it
+    assert done.printed.count("add  trn3 · 4 instructions") == 1
+    assert "add on trn3: " in done.printed
+    assert notebook.good("run").printed.count("add  trn3") == 0
+    (again,) = notebook.good("from IPython.display import display\ndisplay(run)").shown
+    assert "earlier" not in again[MIME]
+
+
+def test_of_very_many_runs_the_latest_are_drawn_and_the_others_have_a_line(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}")
+    done = notebook.good("%%nki\nfor n in range(1, 17):\n    add(x[: 8 * n], x[: 8 * n])\n")
     lines, drawn = done.shown
-    assert [line.partition(" · ")[2] for line in lines["text/plain"].splitlines()][1].endswith(" · 4 times")
-    assert len(lines["text/plain"].splitlines()) == 2
-    assert MIME in drawn
+    assert len(drawn[MIME]["earlier"]) == TABS - 1
+    assert len(lines["text/plain"].splitlines()) == 16 - TABS
+
+
+def test_what_earlier_runs_may_add_to_a_notebook_has_the_limit_of_one_run(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook.good(f"%%nki\n{ADD}")
+    (drawn,) = notebook.good("%%nki\nfor n in (1, 2, 3, 4):\n    add(x[: 8 * n], x[: 8 * n])\n").shown
+    sizes = [len(item["message"]) for item in (*drawn[MIME]["earlier"], drawn[MIME])]
+    monkeypatch.setenv(NOTEBOOK_VARIABLE, str(max(sizes) * 2))
+    (drawn,) = notebook.good("%%nki\nfor n in (1, 2, 3, 4):\n    add(x[: 8 * n], x[: 8 * n])\n").shown
+    assert len(drawn[MIME]["earlier"]) == len(drawn[ABOUT]) - 1 == 2
+    assert drawn["text/html"].count("<details>") == 3
+
+
+def test_a_run_without_times_keeps_no_other_from_being_drawn(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}{FAULTY}")
+    done = notebook.run("%%nki --no-check\nadd(x, x)\nadd(x[:8], x[:8])\nfaulty(x)\n")
+    assert done.error is not None
+    drawn = [item for shown in done.drawn for item in (*shown[MIME].get("earlier", ()), shown[MIME])]
+    assert len(drawn) >= 2
+
+
+def test_the_oldest_runs_leave_the_results_of_cells(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}")
+    kept = notebook.good("%%nki\nmine = nki_lab.run(add, x, x)\nmine").value
+    numbers = [notebook.good("%%nki\nnki_lab.run(add, x, x)").number for _ in range(RESULTS + 3)]
+    out = notebook.shell.user_ns["Out"]
+    assert [number in out for number in numbers] == [False] * 3 + [True] * RESULTS
+    assert [f"_{number}" in notebook.shell.user_ns for number in numbers] == [False] * 3 + [True] * RESULTS
+    gc.collect()
+    assert sum(isinstance(item, Run) for item in gc.get_objects()) <= RESULTS + 6  # and a few that are compared with
+    assert notebook.good("mine").value is kept
+    assert notebook.good("_").value is kept
 
 
 def test_very_many_runs_are_counted(notebook: Notebook) -> None:
@@ -603,7 +671,7 @@ def test_an_interrupted_kernel_leaves_everything_usable(notebook: Notebook) -> N
     notebook.good("stop = True")
     done = notebook.run(f"%%nki --target trn1\n{source}\nadd(x, x)")
     assert isinstance(done.error, KeyboardInterrupt)
-    assert "stopped by NKI008" in done.text
+    assert "cancelled" in done.text
     assert "nki_lab" not in done.printed
     assert local.builder is None
     assert launches.current_observer() is None

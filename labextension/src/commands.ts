@@ -1,4 +1,5 @@
 /** Everything that a key, a button or a menu entry does, once. */
+import { rememberFolds, toggled, type Part } from './layout/parts';
 import type { Playback } from './playback';
 import type { Stepping } from './stepping';
 import { whole } from './store';
@@ -16,7 +17,7 @@ export const COMMANDS = [
   'marker', 'zoomArea', 'search', 'breakpoint', 'nextFinding', 'previousFinding', 'nextStall', 'previousStall',
   'nextCritical', 'previousCritical', 'nextMatch', 'previousMatch', 'nextIteration', 'previousIteration',
   'zoomIteration', 'fold', 'usedRange', 'explore', 'summary',
-  'instructions', 'expandMotion', 'keys',
+  'instructions', 'expandMotion', 'keys', 'foldTimeline', 'foldMoment', 'foldPanels', 'fullScreen',
 ] as const; // prettier-ignore
 
 export type Command = (typeof COMMANDS)[number];
@@ -141,6 +142,19 @@ export function createCommands(around: Surroundings): Commands {
     summary: () => store.set({ tab: 'summary' }),
     instructions: () => store.set({ tab: 'instructions' }),
     keys: around.showKeys,
+    foldTimeline: fold(store, 'timeline'),
+    foldMoment: fold(store, 'moment'),
+    foldPanels: fold(store, 'panels'),
+    fullScreen: () => store.set({ full: !store.state.full }),
+  };
+}
+
+/** Fold a part or show it again, as further visualizers will do. */
+function fold(store: Store, part: Part): () => void {
+  return () => {
+    const away = toggled(store.state.away, part);
+    store.set({ away, tab: 'explore' });
+    rememberFolds(away);
   };
 }
 

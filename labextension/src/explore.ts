@@ -3,6 +3,8 @@ import { drawn, following, type Drawn } from './following';
 import type { Commands } from './commands';
 import { createCommands, onAsked } from './commands';
 import { el, setAttribute, uniqueId } from './dom';
+import { createLayoutButtons } from './layout/buttons';
+import { without } from './layout/parts';
 import type { Playback } from './playback';
 import { createPlayback } from './playback';
 import { rest, rove } from './roving';
@@ -54,6 +56,9 @@ const PANELS: Readonly<Record<Panel, string>> = {
   details: 'Details',
 };
 
+/** What changes which views there are, and how large. */
+const ARRANGING = ['tab', 'panel', 'layout', 'expanded', 'theme', 'away', 'full', 'low'] as const;
+
 export interface Explorer {
   readonly elements: readonly HTMLElement[];
   readonly commands: Commands;
@@ -70,13 +75,6 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
     summary: el('div', { class: 'nki-tabpanel', role: 'tabpanel', id: uniqueId('panel') }),
     instructions: el('div', { class: 'nki-tabpanel', role: 'tabpanel', id: uniqueId('panel') }),
   };
-  const header = createHeader(context, {
-    explore: panels.explore.id,
-    summary: panels.summary.id,
-    instructions: panels.instructions.id,
-  });
-  for (const tab of Object.keys(panels) as Tab[]) panels[tab].setAttribute('aria-labelledby', header.tabIds[tab]);
-
   // The table and the summary are made when they are first looked at.
   const late: { summary?: View; instructions?: InstructionsView } = {};
   const open = (tab: Tab): void => {
@@ -105,17 +103,17 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
         late.instructions?.search();
         return;
       }
-      store.set({ tab: 'explore', searching: true });
+      store.set({ tab: 'explore', searching: true, away: without(store.state.away, 'timeline') });
       arrange(store.state);
       parts.search();
     },
     openDetails() {
-      store.set({ tab: 'explore', panel: 'details' });
-      parts.arrange({ ...store.state, panel: 'details' });
+      store.set({ tab: 'explore', panel: 'details', away: without(store.state.away, 'moment', 'panels') });
+      parts.arrange(store.state);
       parts.details.element.focus();
     },
     expandMotion() {
-      store.set({ tab: 'explore' });
+      store.set({ tab: 'explore', away: without(store.state.away, 'moment') });
       parts.motion.expand();
     },
     showKeys,
@@ -127,6 +125,9 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
     nextFinding: () => (parts.showsValues(store.state) ? parts.values.nextNonfinite() : made.nextFinding()),
   };
   onAsked(panels.explore, commands);
+  const ids = { explore: panels.explore.id, summary: panels.summary.id, instructions: panels.instructions.id };
+  const header = createHeader(context, ids, createLayoutButtons(commands, context.dock ?? null));
+  for (const tab of Object.keys(panels) as Tab[]) panels[tab].setAttribute('aria-labelledby', header.tabIds[tab]);
   const transport = createTransport(context, commands);
   parts.fill(panels.explore, transport.element);
 
@@ -135,6 +136,7 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
     open(state.tab);
     for (const tab of Object.keys(panels) as Tab[]) panels[tab].hidden = tab !== state.tab;
     setAttribute(panels.explore, 'data-expanded', state.expanded);
+    setAttribute(panels.explore, 'data-folded', [...state.away].join(' ') || null);
     parts.arrange(state);
   };
   const inOrder = createDrawing();
@@ -142,10 +144,7 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
     arrange(state);
     header.draw(state, changes);
     // A view that was out of sight has missed what changed meanwhile.
-    const told =
-      changes.has('tab') || changes.has('panel') || changes.has('layout') || changes.has('expanded')
-        ? everything(state)
-        : changes;
+    const told = ARRANGING.some(name => name !== 'theme' && changes.has(name)) ? everything(state) : changes;
     if (state.tab === 'explore') for (const view of exploreViews) view.draw(state, told);
     else late[state.tab]?.draw(state, told);
   };
@@ -154,8 +153,7 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
     elements: [header.element, ...states(context), ...(run.steps ? Object.values(panels) : [])],
     commands,
     draw(state, changes) {
-      const arranging = ['tab', 'panel', 'layout', 'expanded', 'theme'] as const;
-      const isStill = !arranging.some(name => changes.has(name));
+      const isStill = !ARRANGING.some(name => changes.has(name));
       inOrder(isStill, () => drawAll(state, changes));
     },
     reload() {
@@ -258,20 +256,23 @@ function exploreParts(context: Context): Parts {
       const { timeline, memory, motion, source, values, details, pinned } = slots;
       element.append(timeline, transport, memory, motion, tabs, source, values, details, pinned);
     },
-    arrange({ layout, panel }) {
+    arrange({ layout, panel, away }) {
+      const hasMoment = !away.has('moment');
+      const hasTabs = hasMoment && (layout === 'narrow' || !away.has('panels'));
       const shared = SHARED[layout];
       const shown = shared.includes(panel) ? panel : shared[0];
-      tabs.hidden = shared.length === 0;
+      tabs.hidden = shared.length === 0 || !hasTabs;
+      slots.timeline.hidden = away.has('timeline');
       for (const [name, button] of buttons) {
         const here = shared.includes(name);
         button.hidden = !here;
         setAttribute(button, 'aria-selected', String(here && name === shown));
-        slots[name].hidden = here && name !== shown;
+        slots[name].hidden = !hasMoment || (here && (name !== shown || !hasTabs));
         setAttribute(slots[name], 'role', here ? 'tabpanel' : null);
         setAttribute(slots[name], 'aria-labelledby', here ? button.id : null);
         if (here && name === shown) rest(tabs, '.nki-tab', button);
       }
-      slots.pinned.hidden = layout !== 'narrow' || shown === 'source';
+      slots.pinned.hidden = layout !== 'narrow' || (shown === 'source' && hasMoment);
     },
   };
 }

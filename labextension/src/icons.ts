@@ -23,6 +23,13 @@ const PATHS = {
   critical: 'M8 3l5 5-5 5-5-5z',
   sort: 'M4 7l4-4 4 4zM4 9l4 4 4-4z',
   down: ' M4.5 6.5L8 10l3.5-3.5',
+  partTop: ' M2.5 3h11v10h-11zM2.5 7.5h11M4.5 5.3h7',
+  partBottom: ' M2.5 3h11v10h-11zM2.5 7.5h11M4.5 10.2h7',
+  partRight: ' M2.5 3h11v10h-11zM9.5 3v10M11.5 5.2v5.6',
+  full: ' M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10',
+  dock: ' M7 3.5H2.5v10h10V9M9.5 2.5h4v4M13.5 2.5L7.5 8.5',
+  pin: ' M6 2.5h4M6.5 2.5v4.5L4.5 9.5h7L9.5 7V2.5M8 9.5v4',
+  list: ' M2.5 4h2M6.5 4h7M2.5 8h2M6.5 8h7M2.5 12h2M6.5 12h7',
 } as const;
 
 export type Icon = keyof typeof PATHS;

@@ -62,6 +62,10 @@ export const BINDINGS: readonly Binding[] = [
   b('1', 'explore', '1', 'Explore'),
   b('2', 'summary', '2', 'Summary'),
   b('3', 'instructions', '3', 'Instructions'),
+  b('7', 'foldTimeline', '7', 'fold the timeline'),
+  b('8', 'foldMoment', '8', 'fold the views below'),
+  b('9', 'foldPanels', '9', 'fold source, values and details'),
+  b('0', 'fullScreen', '0', 'fill the screen'),
   b('?', 'keys', '?', 'this list'),
 ];
 

@@ -1,11 +1,8 @@
-/** What JupyterLab draws of a run that a notebook keeps: no kernel is needed for it. */
+/** What JupyterLab draws of runs that a notebook keeps: no kernel is needed for it. */
 
-import { MIME, WIRE_VERSION } from './_generated/schema';
-import { Feed } from './feed';
-import { KeptValues } from './values_host';
-import { mount } from './visualizer';
-import type { Visualizer } from './visualizer';
-import { inflate, WireError } from './wire';
+import { MIME } from './_generated/schema';
+import { SavedOutput } from './saved/output';
+import type { Bundle } from './saved/runs';
 
 /** Before the widgets' -10: of an output that has both, what needs no kernel is drawn. */
 const RANK = -20;
@@ -22,13 +19,13 @@ export interface Lumino {
 }
 
 interface MimeModel {
-  readonly data: Readonly<Record<string, unknown>>;
+  readonly data: Bundle;
 }
 
 /** The extension, made of the page's own Widget class. */
 export function mimeExtension({ Widget }: Lumino): unknown {
   class RunOutput extends Widget {
-    private visualizer: Visualizer | null = null;
+    private output: SavedOutput | null = null;
     private shown: unknown;
 
     constructor() {
@@ -40,23 +37,17 @@ export function mimeExtension({ Widget }: Lumino): unknown {
       const data = model.data[MIME];
       if (data === this.shown) return;
       this.shown = data;
-      this.visualizer?.dispose();
-      const values = new KeptValues();
-      const visualizer = (this.visualizer = mount(this.node, null, { values }));
-      const feed = new Feed(null);
-      feed.attach(visualizer);
-      try {
-        const bytes = await inflate(messageOf(data));
-        await values.add(keptOf(data));
-        if (this.visualizer === visualizer) feed.accept(bytes);
-      } catch (error) {
-        if (this.visualizer === visualizer) feed.fail(error);
-      }
+      this.output?.dispose();
+      const output = (this.output = new SavedOutput(model.data));
+      this.node.replaceChildren(output.node);
+      // JupyterLab puts an output into its cell right after it asked to draw it.
+      await Promise.resolve();
+      if (this.output === output) await output.open();
     }
 
     override dispose(): void {
-      this.visualizer?.dispose();
-      this.visualizer = null;
+      this.output?.dispose();
+      this.output = null;
       super.dispose();
     }
   }
@@ -73,20 +64,4 @@ export function mimeExtension({ Widget }: Lumino): unknown {
     rank: RANK,
     dataType: 'json',
   };
-}
-
-/** The values of tiles that the notebook keeps. */
-function keptOf(data: unknown): readonly unknown[] {
-  const { values } = (data ?? {}) as { values?: unknown };
-  return Array.isArray(values) ? values : [];
-}
-
-function messageOf(data: unknown): string {
-  const { version, message } = (data ?? {}) as { version?: unknown; message?: unknown };
-  if (version !== WIRE_VERSION)
-    throw new WireError(
-      `It is of version ${String(version)}, this page reads version ${WIRE_VERSION}. Run the cell again.`,
-    );
-  if (typeof message !== 'string') throw new WireError('The notebook keeps no message.');
-  return message;
 }

@@ -43,8 +43,8 @@ export interface Skeleton {
 }
 
 /** The layout in grey while a recording is read. */
-export function skeleton(): Skeleton {
-  const text = el('div', { class: 'nki-skeleton-text', role: 'status' }, 'Opening recording');
+export function skeleton(words = 'Opening recording'): Skeleton {
+  const text = el('div', { class: 'nki-skeleton-text', role: 'status' }, words);
   const grey = (width: string, height = 12): HTMLElement =>
     el('i', { style: { width, height: `${height}px` }, 'aria-hidden': 'true' });
   const lanes = [70, 84, 62, 78, 55].map((busy, row) => {

@@ -1,4 +1,5 @@
 /** The state that all views of one visualizer share, and its listeners. */
+import { cancelledAt } from './cancelled';
 import type { Changes, Run, Span, State, Store } from './types';
 
 const EASE_MS = 140;
@@ -46,8 +47,13 @@ export function initialState(run: Run): State {
     tab: 'explore',
     panel: 'memory',
     expanded: null,
+    doneUntil: cancelledAt(run),
     folded: foldedAtFirst(run),
     theme: 'light',
+    away: new Set(),
+    full: false,
+    low: false,
+    edited: new Set(),
     layout: 'wide',
   };
 }
@@ -158,10 +164,10 @@ export function createStore(firstRun: Run): OwnedStore {
       easing = soon(advance);
     },
     adopt(next, same) {
-      const { theme, layout, tab, panel, expanded } = state;
+      const { theme, layout, tab, panel, expanded, away, full, low } = state;
       run = next;
       stopEasing();
-      apply(same ? {} : { ...initialState(run), theme, layout, tab, panel, expanded });
+      apply(same ? {} : { ...initialState(run), theme, layout, tab, panel, expanded, away, full, low });
       for (const name of Object.keys(state)) pending.add(name as keyof State);
       if (!same) late = unplaced(run, state.step);
       else if (late >= 0 && late === state.step && run.has(late)) store.goToStep(late);

@@ -512,9 +512,19 @@ export interface State {
   readonly panel: 'memory' | 'motion' | 'source' | 'values' | 'details';
   /** The panel that takes the whole width below the transport; null: none. */
   readonly expanded: 'memory' | null;
+  /** Picoseconds up to which everything is done, of a run that is not over or was cancelled; null: the run ended. */
+  readonly doneUntil: number | null;
   /** What is folded in the timeline: "rank 3", "loops 0 1" for the loops of core 0 within one other. */
   readonly folded: ReadonlySet<string>;
   readonly theme: 'light' | 'dark';
+  /** Parts that are folded away. */
+  readonly away: ReadonlySet<'timeline' | 'moment' | 'panels'>;
+  /** Whether it fills the screen. */
+  readonly full: boolean;
+  /** Whether the window is so low that the timeline leaves its figures out. */
+  readonly low: boolean;
+  /** Sources that are not any more what ran. */
+  readonly edited: ReadonlySet<number>;
   /** Width class of the layout. */
   readonly layout: 'narrow' | 'medium' | 'wide' | 'widest';
 }
@@ -545,6 +555,8 @@ export interface Context {
   readonly speak: (text: string) => void;
   /** Where the values of tiles come from; without it there are none. */
   readonly values?: ValuesHost;
+  /** Puts the run into a panel of its own; null where there is no place for one. */
+  readonly dock?: (() => void) | null;
 }
 
 /** A part of the page. It draws when told what changed; it never polls. */

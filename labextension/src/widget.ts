@@ -4,6 +4,8 @@
  */
 
 import { Feed } from './feed';
+import { followRun, isLive } from './following_run';
+import type { Kernel } from './following_run';
 import { MessageParts } from './message_parts';
 import type { MessagePart } from './message_parts';
 import { linked } from './linking';
@@ -20,7 +22,7 @@ export interface Model {
   off(event: string, listener: (...args: never[]) => void): void;
   send(content: unknown): void;
   /** The manager of the page's widgets, if it tells of its kernel. */
-  readonly widget_manager?: { readonly kernel?: { readonly status?: string; readonly isDisposed?: boolean } | null };
+  readonly widget_manager?: { readonly kernel?: Kernel | null };
 }
 
 interface Content extends KernelAnswer {
@@ -150,9 +152,11 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   const source = sources.get(model) ?? new Source(model);
   sources.set(model, source);
   const values = source.values();
-  const visualizer = mount(el, null, { values: values.host });
+  const visualizer = mount(el, null, { values: values.host, place: 'kept' });
+  const endRun = isLive(model) ? followRun(model, visualizer, content => tell(model, content)) : null;
   const detach = source.feed.attach(visualizer, store => source.follow(store));
   return () => {
+    endRun?.();
     detach();
     values.end();
     visualizer.dispose();

@@ -34,6 +34,9 @@ function stub(): Visualizer & { told: string[]; change(state: Partial<State>): v
     setProgress: (read: number, total: number): void => void made.told.push(`read ${read} of ${total}`),
     setError: (title: string, text: string): void => void made.told.push(`${title}: ${text}`),
     setNotice: (): void => undefined,
+    place: (): null => null,
+    setRunning: (): void => undefined,
+    setDoneUntil: (): void => undefined,
     dispose: (): void => undefined,
     change(given: Partial<State>): void {
       Object.assign(state, given);

@@ -12,6 +12,7 @@ function run(fault = -1): Run {
     steps: 4,
     makespan: 1_000_000,
     fault,
+    summary: {},
     rows: { first: 0, count: 4, start, duration: Float64Array.from(STARTS, () => 50_000) },
     has: (step: number) => step >= 0 && step < 4,
     siteOf: (step: number) => ({ source: 0, line: step + 10, column: 0, endLine: 0, endColumn: 0, function: 'f' }),

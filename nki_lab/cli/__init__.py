@@ -24,6 +24,7 @@ from nki_lab.cli import migrate as migrations
 from nki_lab.cli import signatures as recorded
 from nki_lab.cli import sweep as sweeping
 from nki_lab.cli.kernels import Settings
+from nki_lab.cli.progress_bar import shown
 from nki_lab.cli.report import explain
 from nki_lab.cli.scripts import execute, import_folder, readable, status_of
 from nki_lab.diagnostic import NkiError
@@ -67,6 +68,8 @@ def _print_what_the_encoding_lacks() -> None:
 
 _FORMAT: Final[Settings] = {"choices": ("text", "json"), "default": "text", "help": "of what is printed"}
 _FORCE: Final[Settings] = {"action": "store_true", "help": "simulate although the Neuron SDK is installed"}
+
+_NO_PROGRESS: Final[Settings] = {"action": "store_true", "help": "show no bar; without a terminal there is none"}
 
 _KERNEL: Final[dict[str, Settings]] = {
     "kernel": {"metavar": "FILE::KERNEL"},
@@ -114,6 +117,7 @@ def parser() -> argparse.ArgumentParser:
         {
             "--target": {"help": "trn1, trn2 or trn3, where the script names none"},
             "--force": _FORCE,
+            "--no-progress": _NO_PROGRESS,
             "script": {"metavar": "SCRIPT"},
             "arguments": {
                 "metavar": "ARGS",
@@ -160,6 +164,7 @@ def parser() -> argparse.ArgumentParser:
                 "help": "how often a device loop runs, by its line, variable or body; once for each",
             },
             "--format": _FORMAT,
+            "--no-progress": _NO_PROGRESS,
             **kernels.EXPORTS,
         },
     )
@@ -246,7 +251,7 @@ def _run(arguments: argparse.Namespace) -> int:
         os.environ[TARGET_VARIABLE] = resolve_target(arguments.target).target
     sys.argv = [arguments.script, *arguments.arguments]
     try:
-        with import_folder(script):
+        with import_folder(script), shown(quiet=arguments.no_progress):
             execute(script, "__main__", show=arguments.traceback)
     finally:
         sys.argv = arguments_before

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nki_lab.cli.program import as_data
+from nki_lab.cli.progress_bar import shown
 from nki_lab.cli.scripts import execute, import_folder, readable
 from nki_lab.diagnostic import NkiError, Span, coded_error, error_of
 
@@ -51,7 +52,8 @@ def profile(arguments: argparse.Namespace) -> int:
 
     kernel, values = _load(arguments)
     counts = dict(trip_count_of(text) for text in arguments.trip_counts)
-    done = profile_kernel(kernel, target=arguments.target, grid=arguments.grid, trip_counts=counts, **values)
+    with shown(quiet=arguments.no_progress):
+        done = profile_kernel(kernel, target=arguments.target, grid=arguments.grid, trip_counts=counts, **values)
     written(done, arguments)
     if arguments.format == "json":
         findings = [item.as_dict() for item in done.diagnostics]

@@ -32,6 +32,8 @@ def card(recording: Recording, png: bytes, note: str = "") -> str:
     ]
     if "fault" in summary:
         parts.append("up to the fault")
+    if "cancelled" in summary:
+        parts.append("cancelled")
     head = f"<b>{escape(str(summary.get('kernel') or 'kernel'))}</b> {escape(' · '.join(filter(None, parts)))}"
     sentences = " ".join(formatting.held_back(recording))
     peaks = [

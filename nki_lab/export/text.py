@@ -56,6 +56,8 @@ def _head(recording: Recording, times: Digest) -> Iterator[str]:
     name, target = summary.get("kernel", "kernel"), summary.get("target")
     title = f"{name} on {target}" if target else str(name)
     yield f"{title}: {formatting.makespan(summary, times.makespan)}, {count:,} instruction{'s' * (count != 1)}"
+    if "cancelled" in summary:
+        yield f"cancelled after {summary['cancelled']:,} of {len(recording):,} instructions"
     if isinstance(options := summary.get("options"), dict) and options:
         yield f"with {', '.join(f'{option}={value!r}' for option, value in options.items())}"
     if sure := formatting.confidence_text(summary):

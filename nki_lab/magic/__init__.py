@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import linecache
 import types
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, cast
 from weakref import WeakSet
 
@@ -32,9 +33,14 @@ from nki_lab.magic import display, notebook_context
 from nki_lab.magic.checked import checked, unquoted
 from nki_lab.magic.companion import start
 from nki_lab.magic.compared import EarlierRuns, compared, on_targets
-from nki_lab.magic.runs import Runs, line
+from nki_lab.magic.live import LiveView
+from nki_lab.magic.results import Results
+from nki_lab.magic.runs import TABS, Runs
 from nki_lab.own_faults import OWN_FAULT
+from nki_lab.result import Run
 from nki_lab.result.inputs import maker
+from nki_lab.result.notebook import Beside
+from nki_lab.session.outcome import INTERRUPTED
 from nki_lab.source.callables import traceback_steps
 
 # Findings about the check itself; the run that follows has no such limits.
@@ -64,6 +70,7 @@ class NkiMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._earlier = EarlierRuns()
+        self._results = Results(shell)
 
     @output_can_be_silenced
     @magic_arguments()
@@ -101,7 +108,7 @@ class NkiMagics(Magics):
 
         The cell is checked first: findings appear below it, and a cell with a fault does not run. Then it runs like any
         other; each call of a kernel in it is a run, by plain call, nki.simulate, nki_lab.run or nki_lab.profile. The
-        last run opens in the visualizer, earlier runs get one summary line each.
+        runs open in the visualizer, the last one in front, the others as tabs.
         """
         __tracebackhide__ = True
         try:
@@ -115,8 +122,10 @@ class NkiMagics(Magics):
     def _cell(self, arguments: Namespace, line: str, body: str) -> object:
         __tracebackhide__ = True
         linecache.checkcache()  # modules may have been edited and loaded again since the last cell
-        with chosen(target=arguments.target, strict=arguments.strict) as arch:
-            runs = Runs(maker(arguments.inputs) if arguments.inputs else None, self._earlier.add)
+        live = LiveView(self.shell, wanted=not arguments.no_view)
+        with live, chosen(target=arguments.target, strict=arguments.strict) as arch:
+            inputs = maker(arguments.inputs) if arguments.inputs else None
+            runs = Runs(inputs, self._earlier.add, tabs=0 if arguments.no_view else TABS)
             try:
                 cell = cells.read(self.shell, line, body)
             except SyntaxError as error:
@@ -128,22 +137,24 @@ class NkiMagics(Magics):
                 # A run judges its program itself. What a program as a whole may have is no fault, which keeps from
                 # running, but may be a reject.
                 later = cell.runs_all() and not (arguments.check_only or arguments.strict)
-                found, seconds = cells.check(cell, self.shell.user_ns, arch, judged=not later)
+                with self._stoppable(live), live.checking(_named(cell), arch.target):
+                    found, seconds = cells.check(cell, self.shell.user_ns, arch, judged=not later)
             if arguments.check_only:
-                display.publish(display.findings(found, cell, seconds=seconds))
+                live.publish(display.findings(found, cell, seconds=seconds))
                 return None
             found = [item for item in found if item.code not in _OF_THE_CHECK]
-            self._refuse(found, cell, seconds, strict=arguments.strict)
+            self._refuse(found, cell, seconds, live, strict=arguments.strict)
             if found:
                 display.publish(display.findings(found, cell, seconds=seconds))
             silent = DisplayHook.semicolon_at_end_of_expression(body)
             judge = (lambda: cells.check(cell, self.shell.user_ns, arch)[0]) if later else None
-            value = self._run(cell, runs, found, arguments, judge, silent=silent)
+            value = self._run(cell, runs, found, arguments, judge, live, silent=silent)
             if runs.last is None:
                 names = [name for name in cell.functions() if issubclass(type(self.shell.user_ns.get(name)), Kernel)]
-                display.publish(display.nothing_called(names, seconds))
+                live.publish(display.nothing_called(names, seconds))
             elif arguments.save:
                 runs.last.save(arguments.save)
+            live.clear()
             if arguments.check_against:
                 display.publish(checked(runs.last, arguments.check_against, self.shell.user_ns))
             if arguments.compare:
@@ -155,7 +166,19 @@ class NkiMagics(Magics):
             self._earlier.settle()
             return None if arguments.no_view and runs.is_last(value) else value
 
-    def _refuse(self, found: list[Diagnostic], cell: cells.Cell, seconds: float, *, strict: bool) -> None:
+    @contextlib.contextmanager
+    def _stoppable(self, live: LiveView) -> Iterator[None]:
+        """Say of an interrupt in the check that it was heard, and no more."""
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            live.clear()
+            _render(error, ["Cancelled while the cell was checked."])
+            raise
+
+    def _refuse(
+        self, found: list[Diagnostic], cell: cells.Cell, seconds: float, live: LiveView, *, strict: bool
+    ) -> None:
         """Show the findings and end the cell where one of them would end its run."""
         __tracebackhide__ = True
         from nki_lab.query.recorded import is_recorded  # loaded by the check
@@ -166,7 +189,7 @@ class NkiMagics(Magics):
         faults = [item for item in faults if not is_recorded(item) and item.code != OWN_FAULT]
         if faults:
             title = f"Not run: {counts(faults, information='note')}"
-            display.publish(display.findings(found, cell, title=title, seconds=seconds))
+            live.publish(display.findings(found, cell, title=title, seconds=seconds))
             error = NkiError(faults)
             _render(error, [title])
             raise error
@@ -178,6 +201,7 @@ class NkiMagics(Magics):
         known: list[Diagnostic],
         arguments: Namespace,
         judge: Judge | None,
+        live: LiveView,
         *,
         silent: bool,
     ) -> object:
@@ -186,7 +210,7 @@ class NkiMagics(Magics):
         value = None
         failed = True
         try:
-            with observed_by(runs):
+            with observed_by(runs), live.followed():
                 value = cells.execute(cell, self.shell)
             failed = False
         except NkiError as error:
@@ -194,35 +218,81 @@ class NkiMagics(Magics):
             shown_as = NkiError(error.diagnostics) if isinstance(error, SyntaxError) else error
             _render(shown_as, _failure(error, cell))
             raise shown_as from None
+        except KeyboardInterrupt as error:
+            live.say_cancelled()
+            _render(error, [_cancelled(runs, live)])
+            raise
         except BaseException as error:
             _strip(self.shell, error, cell)
             raise
         finally:
             if judge is not None and not cell.kernels() <= runs.names:
                 runs.findings.update(dict.fromkeys(item for item in judge() if item.code not in _OF_THE_CHECK))
-            self._show(cell, runs, known, arguments, drawn_later=not (failed or silent) and runs.is_last(value))
+            drawn_later = not (failed or silent) and runs.is_last(value)
+            self._show(cell, runs, known, arguments, live, drawn_later=drawn_later)
         return value
 
     def _show(
-        self, cell: cells.Cell, runs: Runs, known: list[Diagnostic], arguments: Namespace, *, drawn_later: bool
+        self,
+        cell: cells.Cell,
+        runs: Runs,
+        known: list[Diagnostic],
+        arguments: Namespace,
+        live: LiveView,
+        *,
+        drawn_later: bool,
     ) -> None:
         """Show the findings of the run alone, then the runs. IPython displays a run that is the cell's value."""
+        run = runs.last
+        is_drawn = run is not None and run.has_recording and not arguments.no_view
+        if run is not None and is_drawn:
+            self._results.draw_beside(run, Beside(tuple(runs.drawn), runs.times))
+        if run is not None and is_drawn and live.handle:
+            live.replace(*self.shell.display_formatter.format(run))
+            if drawn_later:
+                _once_silent(run)
+            drawn_later = True
         fresh = [item for item in runs.findings if not any(_same(item, other) for other in known)]
         if fresh:
             display.publish(display.findings(fresh, cell))
-        if runs.last is None:
+        if run is None:
             return
-        if arguments.no_view or not runs.last.has_recording:
-            display.publish(display.lines(runs, last=line(runs.last)))
+        if not is_drawn:
+            live.publish(display.lines(runs, last=runs.line_of(run)))
+            for drawn in runs.drawn:  # the last one has no times: those before it are drawn all the same
+                display.publish(drawn.bundle())
             return
         display.publish(display.lines(runs))
         if not drawn_later:
-            display.draw(runs.last)
+            display.draw(run)
 
 
 def _same(one: Diagnostic, other: Diagnostic) -> bool:
     """Whether check and run found the same; they word origins differently."""
     return (one.code, one.file, one.line) == (other.code, other.file, other.line)
+
+
+def _once_silent(run: Run) -> None:
+    """Have IPython keep a run as the value of its cell without displaying it: it is displayed already."""
+    run._ipython_display_ = lambda: run.__dict__.pop("_ipython_display_", None)  # type: ignore[attr-defined]
+
+
+def _named(cell: cells.Cell) -> str:
+    """Return the name of what a cell runs: its kernel, if it has one."""
+    kernels = cell.kernels()
+    return next(iter(kernels)) if len(kernels) == 1 else f"In[{cell.number}]"
+
+
+def _cancelled(runs: Runs, live: LiveView) -> str:
+    """Return what is said of a cell that the user stopped."""
+    stopped = None if runs.last is None or runs.last.error is None else runs.last.error.diagnostics[0]
+    if stopped is not None and stopped.code == INTERRUPTED:
+        return f"Cancelled: {stopped.message}."
+    monitor = live.monitor
+    if not monitor.kernel:
+        return "Cancelled."
+    total = "" if monitor.total is None else f" of {monitor.total:,}"
+    return f"Cancelled: {monitor.kernel}, after {monitor.done:,}{total} instructions."
 
 
 # -- errors of a cell --------------------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ def _figures(done: Run, nanoseconds: float, first: float | None) -> list[str]:
         formatting.makespan(summary, round(nanoseconds * 1000)),
         change,
         *shares,
-        formatting.size(summary.sbuf_peak_bytes_per_partition),
+        formatting.size(summary.sbuf_occupied_bytes_per_partition),
         formatting.share(summary.mbu),
     ]
 

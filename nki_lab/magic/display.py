@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -123,7 +123,7 @@ def _source(item: Diagnostic) -> str:
 
 
 def lines(runs: Runs, *, last: str = "") -> Bundle | None:
-    """Return a line for each run before the last, and `last` for that one; None where there is nothing."""
+    """Return a line for each run that is not drawn, and `last` for the last one; None where there is nothing."""
     texts = [*runs.lines, *([f"and {runs.unlisted} more"] if runs.unlisted else []), *([last] if last else [])]
     items = "".join(f"<li>{_line(item)}</li>" for item in texts)
     return bundle("\n".join(texts), f'<ul class="runs">{items}</ul>') if texts else None
@@ -146,7 +146,7 @@ def nothing_called(names: Sequence[str], seconds: float) -> Bundle | None:
     return bundle(f"{title} {advice}  ({checked})", html)
 
 
-def publish(bundle: Bundle | None) -> None:
+def publish(bundle: Mapping[str, object] | None) -> None:
     """Display a bundle under the cell."""
     if bundle is not None:
-        draw(bundle, raw=True)
+        draw(dict(bundle), raw=True)

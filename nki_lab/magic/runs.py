@@ -1,6 +1,6 @@
-"""The runs of one cell as they come: the last one is kept whole, each other one as a line.
+"""The runs of one cell as they come: the last one is kept whole, those before it as drawings, older ones as lines.
 
-`keep` takes each other one, for comparisons.
+Equal ones in a row are one. `keep` takes each but the last, for comparisons.
 """
 
 from __future__ import annotations
@@ -14,10 +14,15 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.export import formatting
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.result import Run
+from nki_lab.result.notebook import Drawn
 from nki_lab.session import Execution
+from nki_lab.session.outcome import INTERRUPTED
 
 LINES: Final = 8
-"""Runs before the last one that get a line; further ones are counted."""
+"""Runs without a drawing that get a line; further ones are counted."""
+
+TABS: Final = 12
+"""Runs of a cell that are drawn, the last one included."""
 
 _FINDINGS: Final = 200
 
@@ -31,16 +36,23 @@ class Runs:
         self,
         inputs: Callable[[TensorSpec], object] | None = None,
         keep: Callable[[Run], None] | None = None,
+        *,
+        tabs: int = TABS,
     ) -> None:
         self.inputs = inputs
         self._keep = keep
+        self._tabs = tabs
         self.last: Run | None = None
+        self.times = 1
+        """How many equal runs in a row the last one stands for."""
         self.names: set[str] = set()
+        self.drawn: list[Drawn] = []
+        """Runs before the last one that are drawn beside it, in order."""
         self.lines: list[str] = []
         self.findings: dict[Diagnostic, None] = {}
         self.unlisted = 0
         """Runs without even a line."""
-        self._equal: tuple[str, int] | None = None
+        self._text = ""
         self._lock = threading.Lock()
 
     def launched(self, name: str, execution: Execution, arguments: tuple[object, ...]) -> None:
@@ -50,27 +62,38 @@ class Runs:
     def add(self, run: Run) -> None:
         """Take a run."""
         with self._lock:
+            text = line(run, timed=False)
             if self.last is not None:
-                self._add_line(self.last)
                 if self._keep is not None:
                     self._keep(self.last)
-            self.last = run
+                if text == self._text:
+                    self.times += 1
+                else:
+                    self._set_aside(self.last)
+            self.last, self._text = run, text
             self.names.add(run.name)
             if len(self.findings) < _FINDINGS:
-                self.findings.update(dict.fromkeys(run.diagnostics))
+                self.findings.update(dict.fromkeys(item for item in run.diagnostics if item.code != INTERRUPTED))
 
-    def _add_line(self, run: Run) -> None:
-        """Enter a run's line; equal ones in a row are one."""
-        text = line(run, timed=False)
-        if self._equal and self._equal[0] == text:
-            self._equal = (text, self._equal[1] + 1)
-            self.lines[-1] = f"{text} · {self._equal[1]} times"
-        elif len(self.lines) < LINES:
-            self._equal = (text, 1)
-            self.lines.append(line(run))
+    def _set_aside(self, run: Run) -> None:
+        """Keep a run that another one follows, as a drawing or, where there is none or no more room, as a line."""
+        text, self.times, times = self.line_of(run), 1, self.times
+        if self._tabs <= 1 or not run.has_recording:
+            self._enter(text)
+            return
+        self.drawn.append(Drawn(run.recording, run.fault, run.pins, text, times))
+        while len(self.drawn) >= self._tabs:
+            self._enter(self.drawn.pop(0).line)
+
+    def _enter(self, text: str) -> None:
+        if len(self.lines) < LINES:
+            self.lines.append(text)
         else:
-            self._equal = None
             self.unlisted += 1
+
+    def line_of(self, run: Run) -> str:
+        """Return the line of a run, with the number of equal ones in a row."""
+        return line(run) if self.times == 1 else f"{line(run, timed=False)} · {self.times} times"
 
     def is_last(self, value: object) -> bool:
         """Return whether `value` is the run that is drawn."""
@@ -82,7 +105,9 @@ def line(run: Run, *, timed: bool = True) -> str:
     count = len(run.program)
     parts = [run.target, f"{formatting.number(count)} instruction{'s' * (count != 1)}"]
     nanoseconds = run.summary.get("makespan_ns")
-    if run.error is not None:
+    if run.error is not None and run.error.diagnostics[0].code == INTERRUPTED:
+        parts.append("cancelled")
+    elif run.error is not None:
         parts.append(f"stopped by {run.error.diagnostics[0].code}")
     elif nanoseconds is not None:
         parts.append(formatting.makespan(run.summary, round(nanoseconds * 1000)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.collectives.rank_group import Rank, RankGroup, local
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import Options, option_names, with_changes
+from nki_lab.kernel_runtime.progress import Monitor, Report, current_monitor, followed_by
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.result.cached_profile import SECONDS, CachedProfile
 from nki_lab.result.outcome import Run
@@ -89,6 +91,7 @@ def run(
     strict: bool | None = None,
     grid: object = None,
     options: Options | None = None,
+    progress: Report | None = None,
     **keywords: Any,
 ) -> Run:
     """Run a kernel on arrays and give its outputs with all that was found.
@@ -96,18 +99,23 @@ def run(
     `kernel` is a function, with or without `@nki.jit`. `args` and `keywords` go to it; a keyword that names an option
     (`matmul_order`, `precise`, `max_instructions`, `slab_bytes`) sets the option instead, unless the kernel has a
     parameter of that name: then pass the option as `options=nki_lab.Options(...)`. A kernel's own parameter called
-    target, on_error, strict, grid or options is passed by position.
+    target, on_error, strict, grid, options or progress is passed by position.
 
     `target` is trn1, trn2 or trn3. `grid` launches as `kernel[grid]`. A fault raises an NkiError, or is kept in
     `Run.error` with `on_error="report"`. What the device compiler would reject is an error in `Run.diagnostics`, and
     raises with `strict`.
+
+    `progress` is called with a `Progress` at the beginning of each phase and at most ten times a second, in the thread
+    of the run: phase, instructions done, their total or None, seconds. What it raises ends the run and is raised.
+    KeyboardInterrupt ends it too; with `on_error="report"` it is NKI008 in `Run.error`.
     """
     if on_error not in ("raise", "report"):
         raise coded_error("NKI012", f"on_error is {on_error!r}", operand="on_error", limit='"raise" or "report"')
     plain, chosen, mine = _kernel(kernel, grid, options, strict, keywords)
     # A collector of runs gets the failed ones too.
     reported: session.OnError = on_error if launches.current_observer() is None else "report"
-    execution = plain.execute(args, mine, target=target, options=chosen, on_error=reported, timed=True)
+    with _followed(progress):
+        execution = plain.execute(args, mine, target=target, options=chosen, on_error=reported, timed=True)
     done = Run(execution, plain.__name__, (*args, *mine.values()))
     launches.report(done)
     if execution.error is not None and on_error == "raise":
@@ -150,6 +158,7 @@ def profile(
     grid: object = None,
     options: Options | None = None,
     trip_counts: session.TripCounts | None = None,
+    progress: Report | None = None,
     **keywords: Any,
 ) -> Run:
     """When a kernel would do what, for arguments of which only shape and dtype are known: a Run without outputs.
@@ -157,14 +166,33 @@ def profile(
     Arguments as for `compile`. Nothing is computed, so that a kernel that looks at values is refused (NKI017), and so
     is one with an instruction of which no cost is known (NKI010). A kernel that needs more memory than there is gets
     a finding, and times as if there were room. Without `trip_counts` a kernel whose device loops depend on data has no
-    times, and NKI801 says so.
+    times, and NKI801 says so. `progress` as for `run`.
     """
     plain, chosen, mine = _kernel(kernel, grid, options, strict, keywords)
     launch = plain.prepared(target, chosen)
     plain.check_grid(launch.arch)
-    done = _cached_profile(launch, specs, mine, trip_counts, plain.__name__)
+    with _followed(progress):
+        done = _cached_profile(launch, specs, mine, trip_counts, plain.__name__)
     launches.report(done)
     return done
+
+
+@contextmanager
+def _followed(progress: Report | None) -> Iterator[None]:
+    """Tell `progress` of the run, and of its end where that is good; NKI012 for what cannot be called."""
+    if progress is None:
+        yield
+        return
+    if not callable(progress):
+        raise coded_error(
+            "NKI012",
+            f"progress is {progress!r}",
+            operand="progress",
+            limit="a function that takes a Progress",
+            help="pass progress=print to see what it gets",
+        )
+    with followed_by(Monitor(progress, outer=current_monitor())):
+        yield
 
 
 def _cached_profile(

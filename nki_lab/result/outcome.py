@@ -23,6 +23,7 @@ from nki_lab.result.nonfinite import described as described_nonfinite
 from nki_lab.result.recorded import Recorded
 from nki_lab.result.tensors import Tensors
 from nki_lab.session.arrays import Array
+from nki_lab.session.outcome import INTERRUPTED
 from nki_lab.session.tiles import checked_outputs, tiles_of
 from nki_lab.testing import assert_close, plain_array
 from nki_lab.timeline.summary import Summary, summarise
@@ -60,6 +61,7 @@ class Run(Recorded):
         self._timeline = execution.timeline
         self._fault = execution.fault
         self._fault_after = execution.fault_after
+        self._cancelled = execution.cancelled
         self._values = execution.values
         self._on_target = execution.on_target
         self._references: Mapping[int, Array] = {}
@@ -75,7 +77,8 @@ class Run(Recorded):
         """The instructions of the run with lanes and times, as tables for views; NKI023 where the run has no times.
 
         That of a failed run has the instructions issued until then; its summary's `fault` is the one that failed, or,
-        where `fault_after` is true, the last one before it.
+        where `fault_after` is true, the last one before it. Of one that the user stopped, `cancelled` has the number of
+        executed instructions, and `cancelled_ps` the time until which the recording shows executed ones only.
         """
         if self._timeline is None:
             untimed = self.error is None
@@ -85,7 +88,9 @@ class Run(Recorded):
                 limit="a kernel that issued instructions, all of which have a cost, has a recording",
                 help="its diagnostics name what has no cost yet" if untimed else "run it again without the fault",
             )
-        return self._timeline.record(self.diagnostics, self._fault, fault_after=self._fault_after)
+        # That it was cancelled is told by its summary.
+        found = [item for item in self.diagnostics if self._cancelled < 0 or item.code != INTERRUPTED]
+        return self._timeline.record(found, self._fault, fault_after=self._fault_after, cancelled=self._cancelled)
 
     @property
     def values(self) -> ValueSource:

@@ -20,12 +20,15 @@ from nki_lab.timeline.summary import Summary
 
 if TYPE_CHECKING:
     from nki_lab.result.comparison import RunComparison
+    from nki_lab.result.notebook import Beside
     from nki_lab.widgets.visualizer import Visualizer
 
 Writer = Callable[[Recording, str | os.PathLike[str]], None]
 
 # What is of a recording's summary, not of a run's.
-_APART: Final = ("makespan_ps", "kernel", "options", "diagnostics", "fault", "fault_after")
+_APART: Final = (
+    "makespan_ps", "kernel", "options", "diagnostics", "fault", "fault_after", "cancelled", "cancelled_ps",
+)  # fmt: skip
 
 
 def recorded_summary(recording: Recording) -> Summary:
@@ -39,6 +42,8 @@ class Recorded:
     name: str
     target: str
     diagnostics: tuple[Diagnostic, ...]
+    beside: Beside | None = None
+    """Other runs of a notebook cell, as long as that shows this one."""
 
     @property
     def summary(self) -> Summary:
@@ -163,8 +168,21 @@ class Recorded:
         tiles = tiles_of(self.values, self._checked, self._growth)
         at = -1 if step is None else step
         return widgets.view(
-            self.recording, fault=self.fault, step=at, tiles=tiles, pins=self.pins, pin=self._pin, linking=_link
+            self.recording,
+            fault=self.fault,
+            step=at,
+            tiles=tiles,
+            pins=self.pins,
+            pin=self._pin,
+            linking=_link,
+            picture=self._picture,
         )
+
+    def _picture(self) -> bytes:
+        """Return the run as a picture, which is what remains of a visualizer when many others follow it."""
+        from nki_lab.export import picture
+
+        return picture.png(self.recording)
 
     @property
     def pins(self) -> tuple[bytes, ...]:
@@ -202,13 +220,13 @@ class Recorded:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
         from nki_lab.dialects.environment import notebook_bytes
-        from nki_lab.result.notebook import bundle
+        from nki_lab.result.notebook import ALONE, bundle
 
         if not self.has_recording:
             return {"text/plain": str(self)}
         limit = notebook_bytes()
         try:
-            return bundle(self.recording, limit, self.fault, self.view, self.pins)
+            return bundle(self.recording, limit, self.fault, self.view, self.pins, self.beside or ALONE)
         except NkiError as error:  # a saved recording that is damaged: the notebook goes on
             return {"text/plain": f"{self.name} cannot be shown\n\n{error}"}
 

@@ -28,6 +28,7 @@ from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.numerics.machine_memory import too_little_memory
 from nki_lab.kernel_runtime.numerics.repeating import RepeatableExecutor, can_repeat
 from nki_lab.kernel_runtime.path import Path, TripCounts, check_trip_counts, known_path
+from nki_lab.kernel_runtime.progress import current_monitor
 from nki_lab.kernel_runtime.tensor import NkiTensor, whole
 from nki_lab.kernel_runtime.tracer import innermost_site, trace
 from nki_lab.own_faults import own_fault
@@ -128,6 +129,8 @@ class Call:
         self.timeline: Timeline | None = None
         self.seconds = {"specialize": 0.0, "check": 0.0, "numeric": 0.0}
         self.record = CallSignatures(launch) if launch.records else None
+        self.monitor = current_monitor()
+        self.monitor.open(launch.name, launch.arch.target)
 
     @contextlib.contextmanager
     def _stage(self, name: str) -> Iterator[None]:
@@ -150,17 +153,18 @@ class Call:
             self.time()
         self.check()
         with self._stage("numeric"):
+            self.monitor.begin("numerics", None if self.program.registers else len(self.program))
             written = written_inputs(self.program, self.inputs)
             refuse_unchangeable(self.program, written)
             executor = self._executor_for(self.allocation if self.launch.options.memory == "physical" else None)
             executor.run(final=executor.done == 0)
             self.outputs = arrays.map_leaves(self.structure, self._returned)
-            for item in written:
-                arrays.changed(item.original, executor.read(item.tensor), item.kind)
+            self._give_back([(item, executor.read(item.tensor)) for item in written])
             self._keep_plan(written)
         if self.timed and self.program.registers:
             self.path = executor.path
             self.time()
+        self.monitor.complete()
 
     def _keep_plan(self, written: list[Input]) -> None:
         """Keep what the run has planned, for calls to come."""
@@ -177,6 +181,7 @@ class Call:
     def specialise(self, args: Arguments, kwargs: Keywords, *, values: bool, reuse: bool | None = None) -> None:
         """Make the program; with `reuse`, as runs do, take that of an earlier call, and keep it for later ones."""
         reuse = values if reuse is None else reuse
+        self.monitor.begin("specialising")
         start = time.perf_counter()
         shared = math.prod(self.launch.grid) > 1
         intake = Intake(self.builder, shared=shared, dialect=self.launch.dialect, values=values)
@@ -215,9 +220,11 @@ class Call:
         times of a run that names registers wait for its values.
         """
         with self._stage("timing"):
+            self.monitor.begin("timing", None if self.program.registers else len(self.program))
             try:
                 if self.find_path(refuse=True) if needed else self.path is not None or not self.program.registers:
                     self.timeline = timeline(self.program, self.path)
+                    self.monitor.show(self.timeline)
                     self.findings += (*self.timeline.diagnostics, *self.timeline.advice)
                 else:
                     self.findings += self.allocation.diagnostics
@@ -246,19 +253,23 @@ class Call:
         """The addresses of the program, worked out once."""
         return allocate(self.program) if self.timeline is None else self.timeline.allocation
 
-    def time_failed_run(self) -> None:
-        """Addresses and times of a kernel that failed, where they were asked for and can be worked out."""
-        if self.timed and self.timeline is None and len(self.program):
+    def time_failed_run(self, most: float = math.inf) -> None:
+        """Addresses and times of a kernel that failed, where they were asked for and can be worked out.
+
+        Those of more than `most` instructions are not: who stopped a run does not wait for its picture.
+        """
+        if self.timed and self.timeline is None and 0 < len(self.program) <= most:
             with contextlib.suppress(Exception):  # the user gets the fault; a picture of it is extra
                 if self.program.registers and self.executor is None:
                     self.find_path()
                 elif self.executor is not None:
                     self.path = self.executor.path
-                if self.path is None or self.path.trips.sum() <= _MOST_DRAWN:
+                if self.path is None or self.path.trips.sum() <= min(most, _MOST_DRAWN):
                     self.timeline = timeline(self.program, self.path)
 
     def check(self) -> None:
         with self._stage("check"):
+            self.monitor.begin("checking")
             self.findings += syntax_findings(self.launch.function, self.launch.dialect)
             self.findings += self.builder.notes
             coverage = self.tracker.finish()
@@ -353,6 +364,16 @@ class Call:
         """Return a part of the kernel's result, a tensor as an array of the caller's library."""
         return given_back(self._executor_for(), leaf, self.kind, self.flat)
 
+    def _give_back(self, changes: list[tuple[Input, arrays.Array]]) -> None:
+        """Change the arrays that the kernel writes: all of them, also where the user interrupts between two."""
+        try:
+            for item, values in changes:
+                arrays.changed(item.original, values, item.kind)
+        except KeyboardInterrupt:
+            for item, values in changes:
+                arrays.changed(item.original, values, item.kind)
+            raise
+
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -373,6 +394,8 @@ class Call:
                 self.record.end()
             return replace(common, outputs=self.outputs, flat=tuple(self.flat))
         found = dict.fromkeys((*common.diagnostics, *self.builder.notes, *error.diagnostics))
+        if error.diagnostics[0].code == INTERRUPTED:
+            return replace(common, diagnostics=tuple(found), error=error, cancelled=self._executed())
         fault = self._failed(error)
         at = self._last() if fault < 0 else fault
         return replace(common, diagnostics=tuple(found), error=error, fault=at, fault_after=fault < 0 <= at)
@@ -389,6 +412,12 @@ class Call:
         found = np.flatnonzero(np.isin(np.frombuffer(self.program.op_site, np.uint32), sites))
         return int(found[0]) if len(found) else -1
 
+    def _executed(self) -> int:
+        """Return how many instructions of the recording were executed, or issued, when the user stopped the run."""
+        if not self._is_traced or self._is_laid_out():
+            return self._last() + 1
+        return 0 if self.executor is None else max(0, self.executor.stopped)
+
     def _last(self) -> int:
         """The last instruction of the recording; -1: none was issued."""
         return len(self.program if self.timeline is None else self.timeline.program) - 1
@@ -400,15 +429,20 @@ class Call:
     def close(self) -> None:
         """Release the values: tensors that the kernel left lying around keep the builder alive."""
         self.builder.reader = None
+        self.monitor.leave()
         if self.executor is not None:
             self.findings += self.executor.diagnostics
             self.executor.close()
             self.executor = None
 
     def interrupted(self) -> NkiError:
-        issued = f"{len(self.program)} instructions were issued"
-        message = f"{self.launch.name} was interrupted after {issued}"
-        return coded_error(INTERRUPTED, message, help="results of an interrupted run are not complete")
+        """Return what says that the user stopped the run, and when."""
+        count = len(self.program)
+        done = f"{count:,} instructions were issued"
+        if self.executor is not None and self._is_traced and not self.program.registers:
+            done = f"{self.monitor.done:,} of {count:,} instructions" if count else done
+        message = f"{self.launch.name} was cancelled after {done}"
+        return coded_error(INTERRUPTED, message, help="results of a cancelled run are not complete")
 
     def _our_fault(self, error: Exception) -> NkiError:
         if isinstance(error, MemoryError):

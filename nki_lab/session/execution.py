@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError, error_of
 from nki_lab.isa.arch import Arch
@@ -17,6 +18,9 @@ from nki_lab.session.call import Call
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import Execution, OnError
 from nki_lab.session.plans import Signature
+
+_MOST_DRAWN_OF_CANCELLED: Final = 4_000
+"""Instructions of a run that was stopped before its times were known up to which it is drawn: a tenth of a second."""
 
 
 def execute(
@@ -53,6 +57,7 @@ def _executed(
     except KeyboardInterrupt:
         if on_error == "raise":
             raise
+        call.time_failed_run(_MOST_DRAWN_OF_CANCELLED)
         return call.result(call.interrupted())
     finally:
         call.close()
@@ -106,6 +111,7 @@ def _specialised(
         call.check()
         if call.record is not None:
             call.record.end()
+        call.monitor.complete()
     finally:
         call.close()
     return call

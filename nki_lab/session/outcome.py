@@ -49,7 +49,8 @@ class Execution:
     `outputs` is the kernel's return value with arrays of the caller's library for tensors; `flat` the arrays in order.
     With an `error` there are no outputs, `program` ends where it happened, and `fault` is the instruction that failed.
     Where that one was refused, or code between instructions failed, `fault` is the last instruction issued, and
-    `fault_after` is true; -1 says that nothing was issued. `interrupted` says that the user stopped it. `cached` says
+    `fault_after` is true; -1 says that nothing was issued. `interrupted` says that the user stopped it, and
+    `cancelled` how many instructions were executed then, in the order of the program (-1: it was not). `cached` says
     that the program is that of an earlier call. `timeline` is there where the caller asked for it; that of a failed
     kernel shows the instructions issued until then. `values` gives the content of memory at each step of the timeline.
     `on_target` times the same call on another target; None of a call that did not end well.
@@ -65,6 +66,7 @@ class Execution:
     timeline: Timeline | None = None
     fault: int = -1
     fault_after: bool = False
+    cancelled: int = -1
     values: ValueSource = NOTHING
     on_target: Callable[[Arch], Execution] | None = None
 

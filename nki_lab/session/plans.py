@@ -11,7 +11,8 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
@@ -22,7 +23,9 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.kernel_runtime.collectives.rank_group import local
+from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.numerics.repeating import RepeatableExecutor
+from nki_lab.kernel_runtime.progress import current_monitor
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.session import arrays, programs
 from nki_lab.session.arguments import Arguments, Input, Keywords
@@ -244,6 +247,22 @@ def keep(
     return True
 
 
+@contextmanager
+def _reported(program: Program) -> Iterator[None]:
+    """Tell whoever follows the runs of this thread of one that consists of its values only."""
+    monitor = current_monitor()
+    if not monitor.is_followed:
+        yield
+        return
+    monitor.open(program.name, program.arch.target)
+    monitor.begin("numerics", len(program))
+    try:
+        yield
+        monitor.complete()
+    finally:
+        monitor.leave()
+
+
 def _performed(plan: Plan, signature: Signature, on_target: OnTarget) -> Execution | None:
     start = time.perf_counter()
     executor, originals, kinds = plan.executor, signature.originals, signature.kinds
@@ -254,7 +273,8 @@ def _performed(plan: Plan, signature: Signature, on_target: OnTarget) -> Executi
         number: np.ascontiguousarray(host, dtype=dtype)
         for (number, dtype), host in zip(plan.inputs, signature.hosts, strict=True)
     }
-    executor.again(values)
+    with _reported(executor.program):
+        executor.again(values)
     flat: list[object] = []
     outputs = arrays.map_leaves(plan.structure, lambda leaf: given_back(executor, leaf, plan.kind, flat))
     for place, tensor in plan.written:

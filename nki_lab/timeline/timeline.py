@@ -230,11 +230,17 @@ class Timeline:
         return {name: time / _PICOSECONDS for name, time in sorted(found.items(), key=lambda item: item[1])}
 
     def record(
-        self, diagnostics: Iterable[Diagnostic] = (), fault: int = -1, *, fault_after: bool = False
+        self,
+        diagnostics: Iterable[Diagnostic] = (),
+        fault: int = -1,
+        *,
+        fault_after: bool = False,
+        cancelled: int = -1,
     ) -> Recording:
         """Return the run as tables, with the `diagnostics` of the session.
 
         `fault` is the instruction at which the run failed, -1: it did not; with `fault_after` the last one before it.
+        `cancelled` is the number of instructions that were executed when the user stopped the run, -1: nobody did.
         """
         # The time that this computer took is no part of a recording: equal runs are equal recordings.
         names = shown_names(dict.fromkeys(site.file for site in self.program.sites))
@@ -244,14 +250,37 @@ class Timeline:
             "diagnostics": [_renamed(item.as_dict(), names) for item in diagnostics],
         }
         failed = {} if fault < 0 else {"fault": fault, **({"fault_after": True} if fault_after else {})}
-        summary = {**self.summary, **session, **failed}
-        tables = recorded_tables(self.chip, self.schedule, self.timing, self.chip_allocation)
+        stopped = {} if cancelled < 0 else {"cancelled": cancelled, "cancelled_ps": self.executed_until(cancelled)}
+        summary = {**self.summary, **session, **failed, **stopped}
+        tables = self.__dict__.pop("_early", None) or self._tables()
+        return Recording(tables, summary, self.timing.makespan)
+
+    def record_early(self) -> Recording:
+        """Return the run as tables before it is over; the next `record` finds half of its work done."""
+        tables = self._tables()
+        made = Recording(tables, {**self.summary, "kernel": self.program.name}, self.timing.makespan)
+        self.__dict__["_early"] = tables
+        return made
+
+    def _tables(self) -> dict[str, Any]:
+        tables: dict[str, Any] = recorded_tables(self.chip, self.schedule, self.timing, self.chip_allocation)
         on_device = {region.site for region in self.source.regions}
         kinds = [LOOP_KINDS.index("device" if item.site in on_device else "python") for item in self.chip.iterations]
         tables["iterations"]["kind"] = kinds
-        if self.recorded is not None:
-            tables = tables_of_program(self.recorded, self.program, self.chip, self.schedule, self.timing, tables)
-        return Recording(tables, summary, self.timing.makespan)
+        if self.recorded is None:
+            return tables
+        return tables_of_program(self.recorded, self.program, self.chip, self.schedule, self.timing, tables)
+
+    def executed_until(self, done: int) -> int:
+        """Return the picoseconds until which only the first `done` instructions begin."""
+        if done >= len(self.start):
+            return self.timing.makespan
+        return int(self._earliest_from[done])
+
+    @cached_property
+    def _earliest_from(self) -> Array:
+        """The earliest start of each instruction and all those after it in the program."""
+        return np.minimum.accumulate(self.start[::-1])[::-1]
 
 
 def _renamed(item: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import base64
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.extras import extra
 from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.widgets.about import ABOUT, about
 from nki_lab.widgets.value_answers import Pinning
 from nki_lab.wire import VERSION, compact, encode
 
 if TYPE_CHECKING:
     from nki_lab.widgets.comparison import ComparisonView
+    from nki_lab.widgets.live import LiveVisualizer
     from nki_lab.widgets.visualizer import Linking, Visualizer
 
 MIME: Final = "application/vnd.nki-lab.run+json"
 """The data for the JupyterLab extension: {"version": of the message, "message": base64 of it in the zlib format}. The
-messages of pinned tiles are in "values", in the same form."""
+messages of pinned tiles are in "values", in the same form; earlier runs of its cell are in "earlier", like itself."""
 
 COMPARISON_MIME: Final = "application/vnd.nki-lab.comparison+json"
 """The same of two runs: {"version", "messages": each with its "message" and what that is "of", as
@@ -37,18 +39,27 @@ def view(
     pins: Sequence[bytes] = (),
     pin: Pinning | None = None,
     linking: Linking | None = None,
+    picture: Callable[[], bytes] | None = None,
 ) -> Visualizer:
     """The widget that draws a recording, at a step where one is given; NKI022 where the notebook packages are missing.
 
     `fault` is the row at which the run failed, -1: it did not. `tiles` answer for values while the kernel lives.
     `pins` are messages of tiles; `pin` keeps one more, of a buffer after a step, and returns its message. `linking`
-    has figures talk with the view.
+    has figures talk with the view. `picture` gives the PNG that stands for the widget when many others follow it.
     """
     with extra("widgets", "the visualizer needs", otherwise='write a page with run.to_html("run.html")'):
         module = importlib.import_module("nki_lab.widgets.visualizer")
     made: Visualizer = module.Visualizer(
-        recording, fault=fault, step=step, tiles=tiles, pins=pins, pin=pin, linking=linking
+        recording, fault=fault, step=step, tiles=tiles, pins=pins, pin=pin, linking=linking, picture=picture
     )
+    return made
+
+
+def view_of_running(cancel: Callable[[], object]) -> LiveVisualizer:
+    """The widget of a run that is not over; `cancel` stops it. NKI022 where the notebook packages are missing."""
+    with extra("widgets", "the visualizer needs"):
+        module = importlib.import_module("nki_lab.widgets.live")
+    made: LiveVisualizer = module.LiveVisualizer(cancel)
     return made
 
 
@@ -96,4 +107,15 @@ def data(widget: Visualizer | ComparisonView) -> dict[str, object]:
     return {kind: value for kind, value in (bundle or {}).items() if kind != "text/plain"}
 
 
-__all__ = ["COMPARISON_MIME", "MIME", "compare", "data", "pinned", "pinned_comparison", "view"]
+__all__ = [
+    "ABOUT",
+    "COMPARISON_MIME",
+    "MIME",
+    "about",
+    "compare",
+    "data",
+    "pinned",
+    "pinned_comparison",
+    "view",
+    "view_of_running",
+]

@@ -7,14 +7,24 @@ with one buffer. Before the opening message {"kind": "kept"} has a message of ea
 "text": …} comes in place of what cannot be read. `nki_lab.widgets.value_answers` says how it asks for values. What
 moves while a user looks is `step` alone, a small number that both sides keep equal. `channel` is the name under which
 the page's charts talk with its views, empty where there are none.
+
+The page loads the views once for all widgets: {"kind": "script"} asks for them, and is answered with one buffer. What
+`_views` says tells one version of them from another.
+
+Of many widgets only the latest keep their run; the others come to rest: a picture stands in their place.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import threading
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
 import anywidget
 import traitlets
@@ -22,27 +32,50 @@ import traitlets
 from nki_lab.diagnostic import coded_error
 from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.widgets.about import ABOUT, about
 from nki_lab.widgets.parts import parts
 from nki_lab.widgets.value_answers import Pinning, answer
-from nki_lab.wire import RANGE, STATIC, Messages
+from nki_lab.wire import RANGE, STATIC, Messages, script
 
 Linking = Callable[[str, tuple[object, ...]], None]
 """Has figures talk with the views of a channel."""
+
+AWAKE: Final = 16
+"""Widgets of a session that keep their run."""
+
+SHOWN: Final = 64
+"""Widgets of a session that are there at all; those that came to rest before that are closed."""
+
+_PICTURE: Final = """export default { render({ el }) {
+  const picture = document.createElement('img');
+  picture.src = 'data:image/png;base64,%s';
+  picture.alt = 'Timeline of the run';
+  picture.style.width = '100%%';
+  const said = document.createElement('p');
+  said.textContent = 'Only the picture of this run is kept, as many runs followed it. Run the cell again to open it.';
+  el.append(said, picture);
+} };
+"""
+"""The script of a widget that came to rest, around its picture."""
 
 
 class Visualizer(anywidget.AnyWidget):
     """A run in a notebook cell. `step` is the current step from 0 on, -1 before one is chosen; set it to go there.
 
-    `link(figure)` has a chart of `nki_lab.plots` move with the view, and move it.
+    Without a recording there is nothing to draw until `take` gives one.
+
+    `link(figure)` has a chart of `nki_lab.plots` move with the view, and move it. Of more than 16 in a session the one
+    that was asked for its run the longest ago comes to rest.
     """
 
-    _esm: ClassVar[Path] = STATIC / "widget.js"
+    _esm: ClassVar[Path] = STATIC / "loader.js"
+    _views = traitlets.Unicode().tag(sync=True)
     step = traitlets.Int(-1).tag(sync=True)
     channel = traitlets.Unicode("").tag(sync=True)
 
     def __init__(
         self,
-        recording: Recording,
+        recording: Recording | None,
         *,
         fault: int = -1,
         step: int = -1,
@@ -50,13 +83,44 @@ class Visualizer(anywidget.AnyWidget):
         pins: Sequence[bytes] = (),
         pin: Pinning | None = None,
         linking: Linking | None = None,
+        picture: Callable[[], bytes] | None = None,
     ) -> None:
-        super().__init__(step=step)
+        super().__init__(step=step, _views=_version())
         self._linking = linking
         self._tiles, self._pins, self._pin = tiles, tuple(pins), pin
-        self._messages = Messages(recording, fault=fault)
+        self._messages = None if recording is None else Messages(recording, fault=fault)
+        self._about = None if recording is None else about(recording)
+        self._picture = picture
+        self._is_at_rest = False
         self._sent = 0
         self.on_msg(self._answer)
+        _use(self)
+
+    @property
+    def rests(self) -> bool:
+        """Whether only a picture is left."""
+        return self._is_at_rest
+
+    def rest(self) -> None:
+        """Let the run go, and show its picture in its place."""
+        if self.rests:
+            return
+        picture = b"" if self._picture is None else self._picture()
+        self._is_at_rest = True
+        self._tiles = self._pin = self._picture = self._messages = None
+        self._pins = ()
+        self._esm = _PICTURE % base64.b64encode(picture).decode("ascii")  # type: ignore[misc,assignment]
+
+    def close(self) -> None:
+        """Take the widget from the page."""
+        _forget(self)
+        super().close()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        found = super()._repr_mimebundle_(**kwargs)
+        if isinstance(found, tuple) and self._about is not None:
+            found[0][ABOUT] = [self._about]
+        return found
 
     def link(self, *figures: object) -> None:
         """Link figures over time of `nki_lab.plots` with this view, wherever in the page they are shown.
@@ -70,9 +134,19 @@ class Visualizer(anywidget.AnyWidget):
         self._linking(channel, figures)
         self.channel = channel
 
+    def take(self, recording: Recording, *, fault: int = -1) -> None:
+        """Draw this recording when the page asks next."""
+        self._messages = Messages(recording, fault=fault)
+        self._about = about(recording)
+
     def _answer(self, _widget: object, content: object, _buffers: object) -> None:
         """Send what the page asks for."""
         asked = content if isinstance(content, dict) else {}
+        if self._messages is None:
+            return
+        if asked.get("kind") == "script":
+            self.send({"kind": "script"}, buffers=[script("widget.js").encode()])
+            return
         values = answer(self._tiles, asked, self._pin)
         if values is not None:
             if asked["kind"] == "pin" and values[1] is not None:
@@ -81,13 +155,22 @@ class Visualizer(anywidget.AnyWidget):
             return
         match asked.get("kind"), asked.get("first"), asked.get("count"):
             case "load", _, _:
-                if self._pins:
-                    self.send({"kind": "kept"}, buffers=list(self._pins))
-                messages: Iterable[bytes] = self._messages
-            case "steps", int(first), int(count):
-                messages = (self._messages.rows(*at) for at in [(first, min(count, RANGE))])  # encoded in the try
+                _use(self)
+                self._load()
+            case "steps", int(first), int(count) if self._messages is not None:
+                known = self._messages
+                self._send_all(known.rows(*at) for at in [(first, min(count, RANGE))])  # encoded in the try
             case _:
                 return
+
+    def _load(self) -> None:
+        """Send the run, if there is one yet."""
+        if self._pins:
+            self.send({"kind": "kept"}, buffers=list(self._pins))
+        if self._messages is not None:
+            self._send_all(self._messages)
+
+    def _send_all(self, messages: Iterable[bytes]) -> None:
         try:
             for message in messages:
                 self._in_parts(message)
@@ -98,3 +181,36 @@ class Visualizer(anywidget.AnyWidget):
         self._sent += 1
         for part, content in parts(message, self._sent):
             self.send(part, buffers=[content])
+
+
+@cache
+def _version() -> str:
+    """Return what tells these views from others."""
+    return hashlib.sha256(script("widget.js").encode()).hexdigest()[:16]
+
+
+_known: Final[OrderedDict[str, Visualizer]] = OrderedDict()
+"""The widgets of this process, the one that was used last at the end."""
+
+_lock: Final = threading.RLock()
+
+
+def _use(widget: Visualizer) -> None:
+    """Note that a widget is used; others may have to come to rest."""
+    with _lock:
+        if widget.model_id is None:
+            return
+        _known[widget.model_id] = widget
+        _known.move_to_end(widget.model_id)
+        resting = [item for item in _known.values() if item.rests]
+        awake = [item for item in _known.values() if not item.rests]
+        for item in awake[:-AWAKE]:
+            item.rest()
+        for item in resting[: max(0, len(_known) - SHOWN)]:
+            item.close()
+
+
+def _forget(widget: Visualizer) -> None:
+    with _lock:
+        for name in [name for name, item in _known.items() if item is widget]:
+            del _known[name]

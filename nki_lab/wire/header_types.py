@@ -183,6 +183,17 @@ class Header(TypedDict):
     zoom_shift: NotRequired[int]
 
 
+class RunAbout(TypedDict):
+    """The facts of a run in a list: `makespan` in picoseconds, and how many equal runs in a row it stands for."""
+
+    kernel: str
+    target: str
+    makespan: int
+    instructions: int
+    failed: bool
+    times: int
+
+
 class ValueCounts(TypedDict):
     """How many elements are what; each but `unwritten` only of those that were written."""
 

@@ -21,7 +21,10 @@ KR = "kernel_runtime"
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("codes", "source_files", "file_system", "contained", "printable"), ("diagnostic",), ("extras", "own_faults")),
     (("isa",), ("source",)),
-    ((f"{KR}.options", f"{KR}.protocols", f"{KR}.garbage", f"{KR}.vocabulary"), (f"{KR}.tensor", f"{KR}.recording")),
+    (
+        (f"{KR}.options", f"{KR}.protocols", f"{KR}.garbage", f"{KR}.progress", f"{KR}.vocabulary"),
+        (f"{KR}.tensor", f"{KR}.recording"),
+    ),
     ((f"{KR}.ir",), (f"{KR}.footprint",)),
     (
         (f"{KR}.issue",),

@@ -22,17 +22,17 @@ def test_a_comparison_is_text_html_and_a_sentence(slower: RunComparison, tmp_pat
     assert str(slower).startswith(slower.sentence)
     assert slower.sentence in repr(slower)
     assert slower.slowdown > 0.05
-    assert "<table" in slower._repr_html_()
+    assert "<table" in slower._repr_mimebundle_()["text/html"]
     assert slower.to_html(tmp_path / "page.html").read_text(encoding="utf-8").count("<html") == 1
 
 
 def test_html_escapes_the_source() -> None:
     call = "operand0=2.0)"
     found = profiled(KERNEL).compare(profiled(edited(call, call + "  # <script>alert(1)</script>")))
-    page = profiled(KERNEL).compare(profiled(edited("TILE = 512", "TILE = 256; _ = '<b>&'")))._repr_html_()
+    page = profiled(KERNEL).compare(profiled(edited("TILE = 512", "TILE = 256; _ = '<b>&'")))._repr_mimebundle_()["text/html"]
     assert "<b>&'" not in page
     assert "&lt;b&gt;&amp;" in page
-    assert "<script>" not in found._repr_html_()
+    assert "<script>" not in found._repr_mimebundle_()["text/html"]
 
 
 @pytest.mark.parametrize("table", TABLES)

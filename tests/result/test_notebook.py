@@ -15,7 +15,7 @@ import nki_lab
 from nki_lab import widgets
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.dialects.environment import NOTEBOOK_VARIABLE
-from nki_lab.widgets import MIME
+from nki_lab.widgets import ABOUT, MIME
 from nki_lab.wire import encode
 from tests.wire import reader
 
@@ -43,9 +43,13 @@ def run() -> Any:
 
 def test_a_small_run_is_kept_whole_with_text_picture_and_card(run: Any) -> None:
     shown = run._repr_mimebundle_()
-    assert set(shown) == {"text/plain", "text/html", "image/png", MIME}
+    assert set(shown) == {"text/plain", "text/html", "image/png", MIME, ABOUT}
     assert shown["text/plain"].startswith("add on trn2: ")
     assert shown["image/png"].startswith(b"\x89PNG")
+    assert shown[ABOUT] == [
+        {"kernel": "add", "target": "trn2", "makespan": run.recording.makespan, "instructions": 4, "failed": False,
+         "times": 1}
+    ]  # fmt: skip
     assert "run.view() opens the visualizer" in shown["text/html"]
 
 
@@ -59,6 +63,7 @@ def test_a_run_over_the_limit_is_a_widget(run: Any, monkeypatch: pytest.MonkeyPa
     shown = run._repr_mimebundle_()
     assert MIME not in shown
     assert "application/vnd.jupyter.widget-view+json" in shown
+    assert [about["kernel"] for about in shown[ABOUT]] == ["add"]
     assert "Too large to be kept in a notebook (NKI_LAB_NOTEBOOK_BYTES: 1000 B)" in shown["text/html"]
 
 

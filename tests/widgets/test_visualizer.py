@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import builtins
 import sys
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from nki_lab import widgets
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.widgets import parts
+from nki_lab.widgets import parts, visualizer
 from nki_lab.wire import Messages, encode
 from tests.recordings import synthetic
 
@@ -118,3 +119,26 @@ def test_a_run_is_pinned_under_a_limit_of_bytes() -> None:
     assert widgets.pinned(recording, len(kept["message"])) == kept
     assert widgets.pinned(recording, len(kept["message"]) - 1) is None
     assert widgets.pinned(recording, 0) is None
+
+
+def test_of_many_widgets_the_oldest_keep_their_picture_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visualizer, "AWAKE", 3)
+    recording = Recording(synthetic(50))
+    first, *others = [widgets.view(recording, picture=lambda: b"picture") for _ in range(4)]
+    assert [item.rests for item in (first, *others)] == [True, False, False, False]
+    assert base64.b64encode(b"picture").decode() in first._esm
+    assert "render" in first._esm and len(first._esm) < 2000
+    others[0]._answer(others[0], {"kind": "load"}, [])  # it is looked at again
+    last = widgets.view(recording, picture=lambda: b"picture")
+    assert [item.rests for item in (*others, last)] == [False, True, False, False]
+    first._answer(first, {"kind": "load"}, [])  # nothing is left to send
+    assert first.rests
+
+
+def test_of_very_many_widgets_the_oldest_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visualizer, "AWAKE", 2)
+    monkeypatch.setattr(visualizer, "SHOWN", 5)
+    recording = Recording(synthetic(50))
+    made = [widgets.view(recording) for _ in range(9)]
+    assert sum(item.comm is not None for item in made) == 5
+    assert [item.comm is not None for item in made[-5:]] == [True] * 5

@@ -348,6 +348,9 @@ export const MIME = 'application/vnd.nki-lab.run+json';
 /** What notebooks keep two compared runs under. */
 export const COMPARISON_MIME = 'application/vnd.nki-lab.comparison+json';
 
+/** What is told about the runs of an output, in order. */
+export const ABOUT_MIME = 'application/vnd.nki-lab.about+json';
+
 /** A message begins with this number. */
 export const WIRE_MAGIC = 1_464_421_198;
 
@@ -617,6 +620,16 @@ export interface Header {
   readonly core_names?: Readonly<Record<string, string>>;
   readonly loops?: readonly LoopFigures[];
   readonly zoom_shift?: number;
+}
+
+/** The facts of a run in a list: `makespan` in picoseconds, and how many equal runs in a row it stands for. */
+export interface RunAbout {
+  readonly kernel: string;
+  readonly target: string;
+  readonly makespan: number;
+  readonly instructions: number;
+  readonly failed: boolean;
+  readonly times: number;
 }
 
 /** How many elements are what; each but `unwritten` only of those that were written. */

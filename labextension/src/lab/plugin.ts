@@ -12,6 +12,8 @@ import { completions } from './completion';
 import type { Socket } from './connection';
 import { drawing } from './editor';
 import type { CodeMirror } from './editor';
+import type { LuminoModule, Notebooks, Restorer, Shell } from '../panel/jupyter';
+import { addPanels, type PanelServices } from '../panel/plugin';
 import { ICON_RULE } from './icon';
 import type { CellModel, Panel, Tracker } from './jupyter';
 import lab from './lab.css';
@@ -32,6 +34,7 @@ export const INSTALL = "pip install 'nki-lab[notebook]'";
 export const PACKAGES = [
   '@codemirror/state',
   '@codemirror/view',
+  '@jupyterlab/application',
   '@jupyterlab/apputils',
   '@jupyterlab/codemirror',
   '@jupyterlab/completer',
@@ -58,6 +61,7 @@ const SERVICES = {
   palette: ['@jupyterlab/apputils', 'ICommandPalette'],
   status: ['@jupyterlab/statusbar', 'IStatusBar'],
   launcher: ['@jupyterlab/launcher', 'ILauncher'],
+  restorer: ['@jupyterlab/application', 'ILayoutRestorer'],
   extractors: ['@jupyterlab/lsp', 'ILSPCodeExtractorsManager'],
   connections: ['@jupyterlab/lsp', 'ILSPDocumentConnectionManager'],
 } as const satisfies Readonly<Record<string, readonly [keyof Modules, string]>>;
@@ -71,6 +75,7 @@ interface Services {
   readonly palette: Palette | null;
   readonly status: StatusBar | null;
   readonly launcher: Launcher | null;
+  readonly restorer: Restorer | null;
   readonly extractors: Extractors | null;
   readonly connections: Connections | null;
 }
@@ -84,6 +89,7 @@ export interface Settings {
 
 interface App {
   readonly commands: Commands;
+  readonly shell: Shell;
   readonly serviceManager: {
     readonly contents: {
       get(path: string, options: object): Promise<unknown>;
@@ -134,6 +140,16 @@ async function activate(app: App, modules: Modules, services: Services): Promise
   if (notebooks === null || server === undefined) return;
   useStyle('lab', lab + tokens + ICON_RULE);
   const apputils = modules['@jupyterlab/apputils'] as unknown as Apputils;
+  let composite: Readonly<Record<string, unknown>> = {};
+  addPanels({
+    app,
+    notebooks: notebooks as unknown as Notebooks,
+    palette: services.palette,
+    restorer: services.restorer,
+    settings: () => composite,
+    lumino: modules['@lumino/widgets'] as unknown as LuminoModule,
+    Tracker: modules['@jupyterlab/apputils']?.WidgetTracker as PanelServices['Tracker'],
+  });
   const address = server.makeSettings();
   const fetchJson = async (path: string): Promise<unknown> => {
     const answer = await server.makeRequest(`${address.baseUrl}nki-lab/${path}`, {}, address);
@@ -144,6 +160,9 @@ async function activate(app: App, modules: Modules, services: Services): Promise
     fetchJson('status').catch(() => null) as Promise<Status | null>,
     services.settings?.load(ID).catch(() => null) ?? null,
   ]);
+  const keepSettings = (): void => void (composite = settings?.composite ?? {});
+  keepSettings();
+  settings?.changed.connect(keepSettings);
   const hint = status === null ? `Jupyter Server has no nki_lab: ${INSTALL}, then restart it` : status.missing;
   if (status?.missing !== '') {
     leaveToOthers(services);
@@ -154,7 +173,7 @@ async function activate(app: App, modules: Modules, services: Services): Promise
   const session = new Session({
     open: () => new address.WebSocket(socketUrl(address)),
     root: status?.root ?? '',
-    settings: () => settings?.composite ?? {},
+    settings: () => ofServer(settings?.composite ?? {}),
     fail: reason =>
       tell.once('error', `No findings in %%nki cells: ${reason}.`, 'Try again', () => session.connection.restart()),
     show: markdown => dialogs.page(markdown),
@@ -194,6 +213,11 @@ async function activate(app: App, modules: Modules, services: Services): Promise
     status,
   });
   addStatus({ bar: services.status, Widget: modules['@lumino/widgets']?.Widget, notebooks, session, settings, app });
+}
+
+/** The settings without those of the panel, which the language server does not know. */
+function ofServer(all: Readonly<Record<string, unknown>>): object {
+  return Object.fromEntries(Object.entries(all).filter(([name]) => !name.startsWith('panel.')));
 }
 
 function socketUrl({ wsUrl, token, appendToken }: ServerSettings): string {

@@ -1,9 +1,11 @@
 /** How long, how sure, what holds it back: the kernel, its latency, one sentence, advice, and six numbers. */
 import { ABOUT, DEFINITIONS, FIGURE_LABELS, MEMORY_LABELS } from '../_generated/schema';
+import { cancelledText } from '../cancelled';
 import { el, uniqueId } from '../dom';
 import * as format from '../format';
 import { headline, said } from '../headline';
 import { icon } from '../icons';
+import type { LayoutButtons } from '../layout/buttons';
 import { toLine } from '../lines';
 import { rest, rove } from '../roving';
 import type { Context, Finding, Part, Run, State, View } from '../types';
@@ -24,6 +26,7 @@ const CHIPS = 2;
 export function createHeader(
   context: Context,
   panels: Readonly<Record<Tab, string>>,
+  layout: LayoutButtons,
 ): View & {
   readonly tabIds: Readonly<Record<Tab, string>>;
 } {
@@ -53,7 +56,10 @@ export function createHeader(
   });
   const element = el('header', { class: 'nki-header' });
   const fill = (): void => {
-    element.replaceChildren(titleRow(run, tabs), ...(run.steps > 0 && run.fault < 0 ? [facts(context)] : []));
+    element.replaceChildren(
+      titleRow(run, tabs, layout.element),
+      ...(run.steps > 0 && run.fault < 0 ? [facts(context)] : []),
+    );
   };
   fill();
   const select = (tab: Tab): void => {
@@ -68,16 +74,20 @@ export function createHeader(
     tabIds: ids as Record<Tab, string>,
     draw(state, changes) {
       if (changes.has('tab')) select(state.tab);
+      layout.draw(state);
+      if (changes.has('edited')) element.classList.toggle('nki-is-edited', state.edited.size > 0);
     },
     reload: fill,
     dispose: () => undefined,
   };
 }
 
-function titleRow(run: Run, tabs: HTMLElement): HTMLElement {
+function titleRow(run: Run, tabs: HTMLElement, layout: HTMLElement): HTMLElement {
   const failed = run.fault >= 0;
   const wrong = failed || run.findings.some(finding => finding.severity === 'error');
   const said = [run.target, format.plural(run.steps, 'instruction')];
+  const cancelled = cancelledText(run);
+  if (cancelled !== '') said[1] = cancelled;
   if (failed) {
     said[1] = run.faultAfter
       ? `stopped after step ${format.ordinal(run.fault)}`
@@ -88,11 +98,18 @@ function titleRow(run: Run, tabs: HTMLElement): HTMLElement {
   return el(
     'div',
     { class: 'nki-title' },
-    el('i', { class: wrong ? 'nki-dot nki-dot-failed' : 'nki-dot', 'aria-hidden': 'true' }),
+    el('i', { class: `nki-dot${dotOf(wrong, cancelled !== '')}`, 'aria-hidden': 'true' }),
     el('h2', { class: 'nki-kernel', title: run.kernel }, run.kernel || 'kernel'),
+    el('span', { class: 'nki-edited', title: 'The views show the source that ran' }, 'Edited since'),
     el('span', { class: 'nki-meta', title: text }, text),
     run.steps > 0 && tabs,
+    run.steps > 0 && layout,
   );
+}
+
+function dotOf(wrong: boolean, cancelled: boolean): string {
+  if (wrong) return ' nki-dot-failed';
+  return cancelled ? ' nki-dot-cancelled' : '';
 }
 
 function facts(context: Context): HTMLElement {

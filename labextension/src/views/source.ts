@@ -15,7 +15,7 @@ const PAGE = 15;
 /** A kernel of this many lines has all of them on the page once they were seen. */
 const KEPT = 400;
 /** What of the state is drawn here. */
-const DRAWN: readonly (keyof State)[] = ['line', 'step', 'breakpoints', 'layout', 'panel', 'tab'];
+const DRAWN: readonly (keyof State)[] = ['line', 'step', 'breakpoints', 'layout', 'panel', 'tab', 'away', 'edited'];
 
 export function createSource(context: Context): View {
   return new SourceView(context);
@@ -28,6 +28,12 @@ class SourceView implements View {
   private readonly choice: HTMLSelectElement;
   private readonly foot = el('div', { class: 'nki-source-foot' });
   private readonly empty = el('p', { class: 'nki-quiet nki-pad' });
+  private readonly edited = el(
+    'p',
+    { class: 'nki-source-edited', hidden: true },
+    icon('information', 12),
+    'This is the source that ran. Its cell has changed since.',
+  );
   private readonly virtual: Virtual;
 
   constructor(private readonly context: Context) {
@@ -50,6 +56,7 @@ class SourceView implements View {
       'section',
       { class: 'nki-source nki-panel', role: 'region', 'aria-label': 'Source' },
       head,
+      this.edited,
       this.empty,
       this.virtual.element,
       this.foot,
@@ -131,11 +138,12 @@ class SourceView implements View {
     this.virtual.setCount(isThere ? lines.length : 0);
   }
 
-  private refresh({ line }: State): void {
+  private refresh({ line, edited }: State): void {
     if (line && line.source !== this.shown) {
       this.shown = line.source;
       this.open();
     }
+    this.edited.hidden = !edited.has(this.shown);
     if (line) this.virtual.reveal(line.line - 1);
     this.virtual.update();
     const row = line ? this.virtual.rowAt(line.line - 1) : null;

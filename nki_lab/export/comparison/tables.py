@@ -22,10 +22,10 @@ _WITHIN: Final = " ~"
 WITHIN_NOTE: Final = "~ within the error of the prediction"
 
 MEMORY_LABELS: Final = {
-    "sbuf_peak_bytes_per_partition": "SBUF peak",
-    "psum_peak_bytes_per_partition": "PSUM peak",
-    "sbuf_occupied_bytes_per_partition": "SBUF in use at one time",
-    "psum_occupied_bytes_per_partition": "PSUM in use at one time",
+    "sbuf_peak_bytes_per_partition": "SBUF peak in program order",
+    "psum_peak_bytes_per_partition": "PSUM peak in program order",
+    "sbuf_occupied_bytes_per_partition": "SBUF peak",
+    "psum_occupied_bytes_per_partition": "PSUM peak",
     "hbm_read_bytes": "read from HBM",
     "hbm_write_bytes": "written to HBM",
     "dma_bytes": "moved by DMA",

@@ -18,6 +18,7 @@ from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View, sync
 from nki_lab.kernel_runtime.issue.iterations import NOWHERE, CodePosition, IterationTracker, is_tested_by_while
 from nki_lab.kernel_runtime.issue.legality import legalise, live_names
 from nki_lab.kernel_runtime.issue.source_location import of_allocation, outside, placed, site_at, span_of, title
+from nki_lab.kernel_runtime.progress import current_monitor
 from nki_lab.kernel_runtime.tensor import (
     Buffer,
     MemoryRegion,
@@ -31,6 +32,7 @@ from nki_lab.kernel_runtime.tensor import (
 from nki_lab.kernel_runtime.tensor.refusal import describe, require_valid
 
 Read = Callable[[NkiTensor], "np.ndarray[Any, Any]"]
+_REPORTED: Final = 256  # instructions between two reports of progress
 _new: Final = object.__new__  # half the time of calling the class
 
 
@@ -99,6 +101,7 @@ class Builder:
         self.fenced = 0  # open blocks of nl.no_reorder()
         self.thorough = False  # of a refused call every fault is found, not only the first
         self.limit = program.options.max_instructions
+        self._stop = min(self.limit, _REPORTED)
         self._variants: dict[object, tuple[Variant, tuple[Diagnostic, ...]]] = {}
         self._views: dict[object, int] = {}
         self._shapes: dict[object, Any] = {}
@@ -208,6 +211,18 @@ class Builder:
 
     # -- instructions ----------------------------------------------------------------------------------------------
 
+    def _pause(self, issued: int) -> None:
+        """Say how many instructions there are; NKI011 where those are too many."""
+        if issued >= self.limit:
+            raise coded_error(
+                "NKI011",
+                f"the kernel issued {self.limit} instructions and has not ended",
+                limit="instructions <= max_instructions",
+                help="check the loop's bound, or raise max_instructions if the kernel is meant to be this long",
+            )
+        self._stop = min(self.limit, issued + _REPORTED)
+        current_monitor().advance(issued)
+
     def issue(
         self,
         instruction: Instruction,
@@ -255,13 +270,8 @@ class Builder:
         if notes:
             for item in notes:
                 self.note(item, site)
-        if index >= self.limit:
-            raise coded_error(
-                "NKI011",
-                f"the kernel issued {self.limit} instructions and has not ended",
-                limit="instructions <= max_instructions",
-                help="check the loop's bound, or raise max_instructions if the kernel is meant to be this long",
-            )
+        if index >= self._stop:
+            self._pause(index)
         program.op_variant.append(variant.id)
         program.op_site.append(site)
         program.op_iteration.append(running)

@@ -16,6 +16,7 @@ from nki_lab.kernel_runtime.footprint import Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics import slab as slabs
+from nki_lab.kernel_runtime.numerics.advance import Advance
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
 from nki_lab.kernel_runtime.numerics.indirect import Inspection, Resolver, address_findings
 from nki_lab.kernel_runtime.numerics.loops import Interval, Loops
@@ -83,6 +84,7 @@ class Executor:
         self.elided = 0
         self.done = 0
         self.failed = -1  # the op whose values could not be computed
+        self.stopped = -1  # the op at which the user stopped the run
         self.registers = Registers(program.arch.pmax)
         self._precise = program.options.precise
         self._bounds: dict[int, Bound] = {}
@@ -96,6 +98,7 @@ class Executor:
         self._physical = None if allocation is None else PhysicalMemory(program.arch, allocation)
         self._resolver = Resolver(self.bound, self.registers.values, tolerant=program.options.oob == "warn")
         self._loops: Loops | None = None
+        self._advance = Advance(len(program))
         # Steps of ops that come again on the same memory, as those of a loop that is unrolled do.
         self._planned: dict[Hashable, list[Step]] = {}
         self._views_seen = 0
@@ -125,7 +128,14 @@ class Executor:
                     self._take_over(plan)
                 else:
                     released = released_after(self.program, BufferUsage(self.program))
-            self._execute(add, plan, released)
+            self._advance = Advance(len(self.program))
+            if plan is not None:
+                self._advance.follow(plan)
+            try:
+                self._execute(add, plan, released)
+            except KeyboardInterrupt:
+                self.stopped = max(self.stopped, self.done, self._advance.end)
+                raise
         self.seconds += time.perf_counter() - start
 
     def read(self, view: View | NkiTensor) -> Array:
@@ -264,7 +274,8 @@ class Executor:
             block = self._pool.take(4 * size)
             workspace = block.floats(size)
             self._pool.give(block)  # to what comes after this step
-        return (slabs.multiply, (slab, levels, roots, grid.reshape(m, n), workspace))
+        report = self._advance.within(slab)
+        return (slabs.multiply, (slab, levels, roots, grid.reshape(m, n), workspace, report))
 
     def _root(self, number: int) -> slabs.Root:
         """Return what a slab reads: a shadow, or an argument as the caller gave it."""
@@ -306,7 +317,7 @@ class Executor:
                 if index in released:
                     self._release(released[index])
             if loops is None:
-                self.perform(steps)
+                self.perform_all(steps)
             else:
                 loops.perform(Interval(self.done, stop, steps))
             self.done = stop
@@ -373,7 +384,12 @@ class Executor:
                 self._pool.give(block)
                 del self._bounds[buffer]
 
-    def perform(self, steps: list[PlannedStep]) -> None:
+    def perform_all(self, steps: list[PlannedStep]) -> None:
+        """Make the calls of a stretch of the program, and tell how far they are."""
+        for piece in self._advance.pieces(steps):
+            self.perform(piece)
+
+    def perform(self, steps: Sequence[PlannedStep]) -> None:
         """Make the calls; NKI901 where one fails that should not."""
         index = -1
         try:
@@ -384,7 +400,10 @@ class Executor:
             site = self.program.sites[self.program.op_site[index]]
             error.diagnostics = tuple(placed(item, site) for item in error.diagnostics)
             raise
-        except (KeyboardInterrupt, MemoryError):
+        except KeyboardInterrupt:
+            self.stopped = index
+            raise
+        except MemoryError:
             raise
         except Exception as error:
             self.failed = index

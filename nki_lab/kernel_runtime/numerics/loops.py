@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ from nki_lab.kernel_runtime.ir import Program, Region, View, register_written
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics.variant_plan import PlannedStep, Registers, State
 from nki_lab.kernel_runtime.path import PathLog, endless
+from nki_lab.kernel_runtime.progress import current_monitor
 from nki_lab.kernel_runtime.tensor import Buffer
 
 
@@ -27,7 +28,7 @@ class LoopExecutor(Protocol):
     def plan(self, index: int, add: Mapping[int, Added], steps: list[PlannedStep], state: State | None = None) -> None:
         """Add the calls that execute an op to `steps`."""
 
-    def perform(self, steps: list[PlannedStep]) -> None:
+    def perform(self, steps: Sequence[PlannedStep]) -> None:
         """Make the calls."""
 
     def bound(self, buffer: Buffer) -> object:
@@ -59,6 +60,7 @@ class Loops:
         self._program = executor.program
         self._values = executor.registers.values
         self._iterations = 0
+        self._monitor = current_monitor()
         self._products = Tracker(executor.program)
         self._blocks: dict[int, Block] = {}
 
@@ -103,6 +105,7 @@ class Loops:
                 else:
                     self.perform(part)
             self._iterations += 1
+            self._monitor.advance(self.log.rows)
             if self.log.rows + self._iterations > limit:
                 raise error_of(endless(self._program, region, limit))
 

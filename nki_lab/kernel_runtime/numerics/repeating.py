@@ -112,7 +112,8 @@ class RepeatableExecutor(Executor):
         """Run the program on other arguments, by buffer id and in the host dtypes of the first ones."""
         start = time.perf_counter()
         self.arrays = dict(arrays)
-        self.done, self.failed = 0, -1
+        self.done, self.failed, self.stopped = 0, -1, -1
+        self._advance.renew()
         self.diagnostics = []
         self._release(self._late)
         self._late.clear()
@@ -126,13 +127,14 @@ class RepeatableExecutor(Executor):
                 refill(bound, buffer, values)
             self._bind_outer()
             self._put_outer()
-            self.perform(self._steps)
+            self.perform_all(self._steps)
         self.done = len(self.program)
         self.seconds = time.perf_counter() - start
 
     def rest(self) -> None:
         """Let go of the caller's memory until the next run."""
         self.arrays.clear()
+        self._advance.rest()
         self._planned.clear()
         for places in self._places.values():
             for space, name, _ in places.operands:
@@ -258,12 +260,12 @@ class RepeatableExecutor(Executor):
         start = self._bounds[root].flat.__array_interface__["data"][0]
         return _Form(array.shape, array.dtype, array.__array_interface__["data"][0] - start, array.strides)
 
-    def perform(self, steps: list[PlannedStep]) -> None:
+    def perform_all(self, steps: list[PlannedStep]) -> None:
         """Make the calls, and keep them."""
         if steps is not self._steps:
             self._steps = steps
             self._outer_slabs = [*self._found_slabs()]
-        super().perform(steps)
+        super().perform_all(steps)
 
     def _found_slabs(self) -> Iterator[_OuterSlab]:
         for at, (index, (function, arguments)) in enumerate(self._steps):
@@ -285,9 +287,9 @@ class RepeatableExecutor(Executor):
             for bounds, position, buffer in places.bindings:
                 bounds[position] = self._bounds[buffer]
         for item in self._outer_slabs:
-            slab, levels, grid, workspace = item.call
+            slab, levels, *others = item.call
             roots = item.roots | {number: self._root(number) for number in item.outer}
-            self._steps[item.at] = (item.index, (multiply, (slab, levels, roots, grid, workspace)))
+            self._steps[item.at] = (item.index, (multiply, (slab, levels, roots, *others)))
 
     def _put(self, at: int, position: int, argument: Array | None) -> None:
         index, (function, arguments) = self._steps[at]

@@ -9,7 +9,7 @@ Operands must hold still: kernel inputs reached by elided loads, or on-chip buff
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -238,8 +238,9 @@ def multiply(
     roots: Mapping[int, Root],
     grid: Floats,
     workspace: Floats,
+    report: Callable[[float], None],
 ) -> None:
-    """Compute a slab into its grid, by its levels or `fused` ones.
+    """Compute a slab into its grid, by its levels or `fused` ones, and `report` the share that is done.
 
     Narrow roots are widened level by level, in `workspace`, of `workspace_size` elements: so they stay in the cache.
     """
@@ -248,8 +249,13 @@ def multiply(
         a = _operand(roots[left.root], left, depth, m, workspace[: depth * m])
         b = _operand(roots[right.root], right, depth, n, workspace[depth * m : depth * (m + n)])
         band = max(slab.m, int(_FLOPS_A_CALL / (2.0 * depth * n)))
+        width = n if band > slab.m else max(slab.n, int(_FLOPS_A_CALL / (2.0 * depth * band)))
         for start in range(0, m, band):
-            accumulate(a[:, start : start + band], b, grid[start : start + band], add=number > 0)
+            rows = slice(start, start + band)
+            for left_edge in range(0, n, width):
+                columns = slice(left_edge, left_edge + width)
+                accumulate(a[:, rows], b[:, columns], grid[rows, columns], add=number > 0)
+            report((number + min(1.0, (start + band) / m)) / len(levels))
 
 
 def workspace_size(slab: Slab, levels: list[Level]) -> int:

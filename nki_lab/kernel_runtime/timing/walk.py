@@ -10,6 +10,7 @@ All times are whole picoseconds, so that equal input gives equal columns.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -19,6 +20,7 @@ from typing import Final
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program, access_columns
 from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.progress import current_monitor
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
 from nki_lab.kernel_runtime.timing.account import Timing, timing_of
 from nki_lab.kernel_runtime.timing.collectives import delays
@@ -57,6 +59,8 @@ from nki_lab.kernel_runtime.timing.tiles import ArrayTiles
 _ASK: Final = 0
 _START: Final = 1
 _DATA: Final = 2
+
+_REPORTED: Final = 512  # events between two reports of progress
 
 _CORE: Final = EDGE_KINDS.index("core")
 
@@ -190,7 +194,11 @@ class _Walk:
         for lane in self._lanes:
             self._next(lane)
         woken.extend(reversed(self._lanes))
-        while True:
+        monitor = current_monitor()
+        monitor.begin("timing", len(self.columns.start))
+        for turn in itertools.count(1):
+            if not turn % _REPORTED:
+                monitor.advance(sum(lane.place for lane in self._lanes))
             while woken:
                 self._pump(woken.pop())
             if dma.ends != NEVER and (not heap or dma.ends <= heap[0][0]):

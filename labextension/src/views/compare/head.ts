@@ -184,7 +184,9 @@ function figures(header: ComparisonHeader, runs: Readonly<Record<Side, Run>>): H
     const shares: Change = { ...tensor.waiting, unit: 'share', before: part('before'), after: part('after') };
     usual(shares, `${HUE_LABELS.tensor} waiting`);
   }
-  usual(named('sbuf_peak_bytes_per_partition'));
+  const occupied = named('sbuf_occupied_bytes_per_partition');
+  const isKnown = typeof occupied?.before === 'number' && typeof occupied.after === 'number';
+  usual(isKnown ? occupied : named('sbuf_peak_bytes_per_partition'));
   const [one, two] = [runs.before.steps, runs.after.steps];
   if (out.length < 5)
     add(

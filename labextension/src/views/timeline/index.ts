@@ -42,8 +42,10 @@ export function createTimeline(context: Context): TimelineView {
 const WARM_AFTER = 400;
 
 const WINDOW: readonly (keyof State)[] = [
-  'window', 'colourBy', 'showCritical', 'layout', 'folded', 'theme', 'found',
+  'window', 'colourBy', 'showCritical', 'layout', 'folded', 'low', 'theme', 'found',
 ]; // prettier-ignore
+/** What changes which rows there are. */
+const ROWS: readonly (keyof State)[] = ['showCritical', 'layout', 'folded', 'low'];
 
 class Timeline implements TimelineView {
   readonly element: HTMLElement;
@@ -204,8 +206,7 @@ class Timeline implements TimelineView {
   private arrange(state: State, changes: Changes): void {
     this.header.draw(this.run, state);
     this.searchBar.draw(this.run, state);
-    const arranged = ['layout', 'showCritical', 'folded'] as const;
-    if (!this.stale.layout && !arranged.some(name => changes.has(name))) return;
+    if (!this.stale.layout && !ROWS.some(name => changes.has(name))) return;
     this.stale.layout = true;
     this.element.dataset.layout = state.layout;
     this.layout = layoutStrips(this.run, state);

@@ -1,4 +1,6 @@
 /** The layer over the lanes: cursor, selection, its dependencies, the area, what the pointer is on. */
+import { notRunText } from '../../cancelled';
+import { widthOf } from '../../canvas/text';
 import { time } from '../../format';
 import type { Span, State } from '../../types';
 import { type Arrow, type Arrows, layoutArrows, moreBox, MOST_ARROWS, neighbours } from './arrows';
@@ -13,6 +15,8 @@ import { spanOf, xOf } from './zoom';
 
 const SELECTED_EDGE = 1.8;
 const NARROWEST = 3;
+/** How much of its colour the ground covers of what is not done. */
+const UNDONE = 0.72;
 const PLATE = { height: 18, radius: 5 } as const;
 
 export interface Shown {
@@ -24,6 +28,7 @@ export interface Shown {
 /** Paints it all. Returns the arrows, so that what they leave out can be told. */
 export function paintOverlay(drawing: DrawContext, figure: Figure, { state, pointed }: Shown): Arrows {
   const { run } = figure;
+  if (state.doneUntil !== null) paintUndone(drawing, figure, state.doneUntil);
   if (state.area) paintArea(drawing, figure, state.area);
   let arrows: Arrows = { drawn: [], more: 0 };
   if (run.has(state.selected)) {
@@ -43,6 +48,40 @@ export function paintOverlay(drawing: DrawContext, figure: Figure, { state, poin
   if (place !== null && pointed === null) outline(drawing, place, 1);
   paintPlates(drawing, figure, state);
   return arrows;
+}
+
+/** What is not done yet, or was not when the run was cancelled: sunk ground, and the line that it moves on from. */
+function paintUndone(drawing: DrawContext, figure: Figure, until: number): void {
+  const { run, scale, height } = figure;
+  if (until >= run.makespan) return;
+  const { context, palette } = drawing;
+  const x = xOf(scale, until);
+  if (x >= scale.width) return;
+  context.globalAlpha = UNDONE;
+  context.fillStyle = palette.sunk;
+  context.fillRect(Math.max(0, x), SIZES.axis, scale.width - Math.max(0, x), height - SIZES.axis);
+  context.globalAlpha = 1;
+  if (x < 0) return;
+  context.fillStyle = palette.ink2;
+  context.fillRect(Math.round(x * drawing.ratio) / drawing.ratio, SIZES.axis, 1, height - SIZES.axis);
+  paintUndoneWord(drawing, figure, x);
+}
+
+/** How many instructions of a cancelled run were not run, on a plate in the row of the critical path. */
+function paintUndoneWord(drawing: DrawContext, { run, scale, strips }: Figure, x: number): void {
+  const text = notRunText(run);
+  const strip = strips.find(one => one.kind === 'path');
+  if (text === '' || strip === undefined) return;
+  const { context, palette } = drawing;
+  useFont(drawing, FONTS.axis, 600);
+  const width = widthOf(context, text) + 12;
+  if (x + width > scale.width) return;
+  context.fillStyle = palette.bg;
+  context.fillRect(x + 1, strip.top + 1, width, strip.height - 2);
+  context.fillStyle = palette.ink2;
+  context.textAlign = 'left';
+  context.textBaseline = 'middle';
+  context.fillText(text, x + 7, strip.top + strip.height / 2);
 }
 
 /** One row and its wait in full colour. */

@@ -29,7 +29,8 @@ export function paintLoops(drawing: DrawContext, figure: Figure, strip: LoopStri
   useFont(drawing, FONTS.track);
   drawing.context.textAlign = 'center';
   drawing.context.textBaseline = 'middle';
-  for (const cell of cells) paintLabel(drawing, figure, track, { cell, middle: top + height / 2 });
+  let from = -Infinity;
+  for (const cell of cells) from = paintLabel(drawing, figure, track, { cell, middle: top + height / 2, from });
 }
 
 interface Band {
@@ -131,22 +132,25 @@ function paintExecution(drawing: DrawContext, cell: LoopCell, band: Band): void 
   frame(drawing, representative, band);
 }
 
+/** Iterations of executions that overlap do too: a label begins after the one before it. Returns where it ends. */
 function paintLabel(
   drawing: DrawContext,
   figure: Figure,
   track: LoopTrack,
-  { cell, middle }: { cell: LoopCell; middle: number },
-): void {
+  { cell, middle, from }: { cell: LoopCell; middle: number; from: number },
+): number {
   const { context, palette } = drawing;
   const left = Math.max(cell.x, 0);
   const right = Math.min(cell.x + cell.width, figure.scale.width);
   const room = right - left - 6;
-  if (room < LABEL_FROM - 6) return;
+  if (room < LABEL_FROM - 6) return from;
   const words = cell.whole === null ? cellWords(track, cell) : executionWords(track, cell);
   const text =
     words.find(one => widthOf(context, one) <= room) ??
     (cell.count === 1 ? fit(context, words.at(-1) ?? '', room) : '');
-  if (text === '') return;
+  const half = widthOf(context, text) / 2 + 3;
+  const centre = (left + right - 1) / 2;
+  if (text === '' || centre - half < from) return from;
   if (cell.whole !== null || cell.state === 'warm-up') {
     const width = widthOf(context, text) + 8;
     context.fillStyle = palette.bg;
@@ -155,7 +159,8 @@ function paintLabel(
     context.globalAlpha = 1;
   }
   context.fillStyle = palette.ink2;
-  context.fillText(text, (left + right - 1) / 2, middle + 0.5);
+  context.fillText(text, centre, middle + 0.5);
+  return centre + half;
 }
 
 /** "i = 3", "3"; of several how many. */

@@ -101,8 +101,11 @@ export interface Layout {
   readonly height: number;
 }
 
+type Look = Pick<State, 'layout' | 'showCritical' | 'folded'> & Partial<Pick<State, 'low'>>;
+
 /** The strips of a run. Lanes without any row are left out, the four engines apart. */
-export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritical' | 'folded'>): Layout {
+export function layoutStrips(run: Run, state: Look): Layout {
+  const hasFigures = state.layout !== 'narrow' && state.low !== true;
   const strips: Strip[] = [];
   let top = 0;
   const add = (strip: Strip): void => {
@@ -111,7 +114,7 @@ export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritic
   };
   add({ kind: 'axis', top, height: SIZES.axis });
   if (state.showCritical) add({ kind: 'path', top, height: SIZES.path });
-  const counters = run.ranks > 1 ? [] : countersOf(state.layout);
+  const counters = run.ranks > 1 ? [] : countersOf(state.low === true ? 'narrow' : state.layout);
   const coresOfRanks = groupedCores(run);
   for (const core of run.cores) {
     const rank = coresOfRanks.rankOf(core);
@@ -127,14 +130,14 @@ export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritic
     const queues = lanes.filter(lane => lane.kind === 'dma');
     if (queues.length > 0) add(dmaStrip(queues, top, tracksFor(run, queues)));
     // Of several ranks only what works is drawn: they are to be seen side by side.
-    const more = state.layout !== 'narrow' && run.ranks === 1;
+    const more = hasFigures && run.ranks === 1;
     if (more && hasFlow(run, 'descriptors', core)) add(flowStrip('descriptors', core, top));
     for (const counter of counters)
       if (counter !== 'rate' && isUsed(run, counter))
         add({ kind: 'counter', counter, core, top, height: SIZES.counter });
   }
   // Nearly all that DMA moves goes through HBM: one of the two rates is enough.
-  if (state.layout !== 'narrow' && hasFlow(run, 'hbm', -1)) add(flowStrip('hbm', -1, top));
+  if (hasFigures && hasFlow(run, 'hbm', -1)) add(flowStrip('hbm', -1, top));
   else if (counters.includes('rate') && run.lanes.some(lane => lane.kind === 'dma' && drawn(run, lane)))
     add({ kind: 'counter', counter: 'rate', core: -1, top, height: SIZES.counter });
   return { strips, height: top };
