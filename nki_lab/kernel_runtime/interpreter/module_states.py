@@ -55,7 +55,7 @@ class _Changing(Exception):  # noqa: N818 - a value, not a mistake
 
 
 class _State:
-    """What the statements of a module left in the interpreter that evaluated them."""
+    """The state in which the statements of a module left the interpreter that evaluated them."""
 
     def __init__(self, interpreter: Interpreter, *, complete: bool) -> None:
         builder = interpreter.builder
