@@ -104,13 +104,15 @@ class KernelEvaluation(Examination):
 
     `depends` are the functions of the module, by name, whose bodies it read, `reads` is what it depends on outside of
     it. `unentered` says why the kernel itself was not entered, if so.
-    It took `steps` where `allowed` ones were.
+    It took `steps` where `allowed` ones were; the statements of the module took `module_steps`, which a function
+    without shapes has beside its own.
     """
 
     depends: frozenset[str]
     unentered: str = ""
     reads: Reads = field(default_factory=dict)
     steps: int = 0
+    module_steps: int = 0
     allowed: int = 0
 
     def is_within(self, allowed: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
@@ -13,6 +14,7 @@ from nki_lab.kernel_runtime.interpreter import (
     Assumptions,
     Evaluation,
     Launches,
+    ModuleStates,
     Signature,
     beta1_dialect,
     evaluate,
@@ -94,10 +96,14 @@ def parts_of(facts: SyntaxFacts) -> Iterator[Part]:
     """
     body = facts.tree.body
     places = {id(node): i for i, node in enumerate(body)}
+    bound: dict[str, list[int]] = {}
+    for i, node in enumerate(body):
+        bound.setdefault(getattr(node, "name", ""), []).append(i)
     by_end: dict[int, list[KernelFunction]] = {}
     for kernel in (item for item in facts.functions if item.is_entry):
-        later = range(places.get(id(kernel.node), len(body)) + 1, len(body))
-        end = next((i for i in later if getattr(body[i], "name", "") == kernel.node.name), len(body))
+        own = bound.get(kernel.node.name, [])
+        later = bisect_right(own, places.get(id(kernel.node), len(body)))
+        end = own[later] if later < len(own) else len(body)
         by_end.setdefault(end, []).append(kernel)
     by_end = by_end or {len(body): []}  # it may call kernels of other modules
     blocks = blocks_of(body, facts.lines)
@@ -127,6 +133,8 @@ class _ModuleEvaluation:
         self._without_shapes: list[KernelFunction] = []
         self._recorded: Calls | None = None
         self._verdicts: list[Verdict] = []
+        self._states = ModuleStates()
+        self._charged: dict[tuple[str, int], int] = {}  # steps of modules, by part
 
     def run(self) -> Examination:
         """Evaluate all kernels."""
@@ -307,6 +315,7 @@ class _ModuleEvaluation:
                         library=request.library,
                         assumptions=assumptions,
                         known_calls=known,
+                        states=self._states,
                     )
                 spent += result.steps
                 return result
@@ -327,9 +336,10 @@ class _ModuleEvaluation:
                 reach=joined(reach_of(item, assumed=True) for item in results),
                 unentered=_obstacle(results),
                 steps=spent,
+                module_steps=results[0].module_steps,
             )
             self._cache.keep(key, part.blocks, found, found.depends)
-        self._left -= found.steps
+        self._charge(part, found.steps, found.module_steps)
         self._known.append(Examination(variables=found.variables, reach=found.reach))
         self._entered |= found.reach.entered
         self._findings += found.findings
@@ -467,7 +477,8 @@ class _ModuleEvaluation:
         )
         if self._left <= 0:
             return None
-        allowed = min(request.budget.steps, self._left, found_calls.STEPS if signature.assumed else self._left)
+        left = self._left + self._charged.get((file, len(part.blocks)), 0)
+        allowed = min(request.budget.steps, left, found_calls.STEPS if signature.assumed else left)
         found = None if values is None else self._cache.recall(key, part.blocks, file, KernelEvaluation)
         if found is None or not found.is_within(allowed) or not request.library.holds(found.reads):
             shared = (*key, part.module.text, allowed)
@@ -476,13 +487,19 @@ class _ModuleEvaluation:
                 budget = replace(request.budget, steps=allowed)
                 known = self._cache.calls((request.arch.target, request.options, replace(budget, steps=0)))
                 found = evaluation_of(
-                    part.module, kernel, signature, replace(request, budget=budget), known, inner=inner
+                    part.module, kernel, signature, replace(request, budget=budget), known, self._states, inner=inner
                 )
             if values is not None:
                 found_calls.keep(shared, found)
                 self._cache.keep(key, part.blocks, found, found.depends)
-        self._left -= found.steps
+        self._charge(part, found.steps - found.module_steps, found.module_steps)
         return found
+
+    def _charge(self, part: Part, own: int, module: int) -> None:
+        """Use steps of the file's: those of a function's `own`, and once those of its module's statements."""
+        place = (part.module.file, len(part.blocks))
+        self._left -= own if place in self._charged else own + module
+        self._charged.setdefault(place, module)
 
 
 def _is_in(functions: Iterable[KernelFunction], site: CallSite) -> bool:

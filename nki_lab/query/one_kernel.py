@@ -23,6 +23,7 @@ from nki_lab.kernel_runtime.interpreter import (
     Instance,
     KnownCalls,
     ModuleFinder,
+    ModuleStates,
     Signature,
     TileSpec,
     evaluate,
@@ -90,6 +91,7 @@ def evaluation_of(
     signature: Signature,
     request: EvaluationRequest,
     known: KnownCalls,
+    states: ModuleStates,
     *,
     inner: bool,
 ) -> KernelEvaluation:
@@ -111,6 +113,7 @@ def evaluation_of(
             library=request.library,
             inner=inner,
             known_calls=known,
+            states=states,
         )
         for other in result.modules:
             others.enter_context(other.shown())
@@ -127,6 +130,7 @@ def evaluation_of(
         reads=result.reads,
         reach=reach_of(result, assumed=False),
         steps=result.steps,
+        module_steps=result.module_steps,
         allowed=request.budget.steps,
     )
 

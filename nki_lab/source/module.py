@@ -127,19 +127,23 @@ class ModuleSource:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """While this lasts, places in the module's file are read in this text, whatever the disk holds."""
-        lines = list(io.StringIO(self.text, newline=None))
+        lines = self.once("shown", lambda: list(io.StringIO(self.text, newline=None)))
         entry = (len(self.text), None, lines, self.file)
         with _showing, _set(linecache.cache, self.file, entry), _set(_shown, self.file, self):
             yield
 
     def function(self, name: str) -> ast.FunctionDef | None:
         """Return the last function of that name at the module's top level, inside `if` and `try` too."""
-        found = None
+        return self._functions.get(name)
+
+    @cached_property
+    def _functions(self) -> dict[str, ast.FunctionDef]:
+        found = {}
         stack: list[ast.stmt] = list(reversed(self.tree.body))
         while stack:
             node = stack.pop()
-            if isinstance(node, ast.FunctionDef) and node.name == name:
-                found = node
+            if isinstance(node, ast.FunctionDef):
+                found[node.name] = node
             for part in ("body", "orelse", "finalbody") if isinstance(node, ast.If | ast.Try | ast.With) else ():
                 stack.extend(reversed(getattr(node, part, [])))
         return found

@@ -191,7 +191,7 @@ class _Attempt:
             above = next((i for i in range(at - 1, 0, -1) if i not in self.unread and self.work[i - 1].strip()), 0)
             self._replace(above or at)
         elif not header and isinstance(failure, IndentationError):
-            self._blank(at)
+            self._blank(at, alone="unindent" in failure.msg)
         else:
             self._replace(at)
 
@@ -214,13 +214,17 @@ class _Attempt:
             self.work[at - 1] = f"{indent}if {UNKNOWN}:" if deeper else f"{indent}pass"
         self.unread.add(at)
 
-    def _blank(self, at: int) -> None:
-        """Empty a line that is indented as no line may be there, and those below it that are too."""
+    def _blank(self, at: int, *, alone: bool) -> None:
+        """Empty a line that is indented as no line may be there, and those below it that are too.
+
+        Lines with more indentation belong to it, unless it is `alone`: a line between two depths.
+        """
         text = self.lines[at - 1]
-        depth = len(text) - len(text.lstrip())
+        depth = text[: len(text) - len(text.lstrip())]
         while at <= len(self.work):
             line = self.work[at - 1]
-            if line.strip() and len(line) - len(line.lstrip()) < depth:
+            own = line[: len(line) - len(line.lstrip())]
+            if line.strip() and (own != depth if alone else not own.startswith(depth)):
                 break
             if line.strip():
                 self.unread.add(at)

@@ -15,7 +15,7 @@ KERNELS = Path(__file__).parents[1] / "kernels"
 PLAIN = "".join(
     f"def function_{number}(a, b):\n    return [a + b for _ in range({number})]\n\n\n" for number in range(50)
 )
-READY_CPU_SECONDS = 20.0
+READY_CPU_SECONDS = 8.0
 """Far above what it takes, and far below what reading every file several times would."""
 IDLE_SECONDS = 20.0
 

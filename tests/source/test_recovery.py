@@ -57,7 +57,7 @@ def second(x):
         ("    if y:", "expected an indented block", [7]),
         ("    for i in range(3]:", "does not match", [7]),
         ("       y = 3", "unexpected indent", [7]),
-        ("  y = 3", "unindent does not match", [7, 8, 9]),
+        ("  y = 3", "unindent does not match", [7]),
         ("    y)", "unmatched", [7]),
         ("    else if y:", "invalid syntax", [7]),
         ("    y = = 3", "invalid syntax", [7]),

@@ -11,6 +11,7 @@ from nki_lab.kernel_runtime.interpreter.interpreter import REACHED
 from nki_lab.kernel_runtime.interpreter.known_calls import KnownCalls
 from nki_lab.kernel_runtime.interpreter.limits import Budget, Stopped
 from nki_lab.kernel_runtime.interpreter.module_finder import NOTEBOOK, Buffer, ModuleFinder, Reads, site_folders
+from nki_lab.kernel_runtime.interpreter.module_states import ModuleStates
 from nki_lab.kernel_runtime.interpreter.namespaces import beta1_dialect
 from nki_lab.kernel_runtime.interpreter.observing import observed
 from nki_lab.kernel_runtime.interpreter.parameter_uses import tensor_parameters
@@ -36,6 +37,7 @@ __all__ = [
     "Launches",
     "ModuleFinder",
     "ModuleSource",
+    "ModuleStates",
     "Reads",
     "Signature",
     "Stopped",

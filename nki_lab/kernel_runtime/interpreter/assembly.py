@@ -29,18 +29,23 @@ def assemble(
     return Interpreter(module, budget, Imports(given), run=run_statements, host=host, library=library)
 
 
-def run_module(interpreter: Interpreter) -> None:
-    """Evaluate the statements of the module; where the budget ends, the names after it are unknown."""
+def run_module(interpreter: Interpreter) -> bool:
+    """Evaluate the statements of the module; where the budget ends, the names after it are unknown.
+
+    Returns whether it has not ended.
+    """
     try:
         with evaluation():
             run_statements(interpreter.base)
     except (FunctionExit, PendingException):
-        return
+        return True
     except OverBudget as end:
         interpreter.guards = 0
         interpreter.record(
             budget_reached(f"the module's own statements are evaluated up to {end.reason}"), end.node, interpreter.base
         )
+        return False
     except RecursionError:
         interpreter.guards = 0
         interpreter.record(budget_reached("the module is nested too deeply to be evaluated"), None, interpreter.base)
+    return True

@@ -371,8 +371,9 @@ def _not_entered(interpreter: Interpreter, args: list[Value], kwargs: Names) -> 
 def run_body(frame: Frame, function: Function) -> None:
     """Evaluate a function's body; it is compiled when the function is first entered."""
     body = function.body
-    if body is None:
+    if body is None or function.entered_in is not frame.interpreter:
         body = function.body = compile_function(function)
+        function.entered_in = frame.interpreter
         if frame.module is frame.interpreter.main:
             frame.interpreter.entered.add(function.qualname)
             frame.interpreter.called.add(function.qualname)

@@ -154,15 +154,16 @@ def _member(frame: Frame, node: ast.AST, module: Value, name: str, wanted: str) 
 # -- decorators --------------------------------------------------------------------------------------------------------
 
 _RUN_OPTIONS: Final = frozenset({"target", "options", "on_error", "strict", "grid", "out_shape"})
-_KERNEL_DECORATOR: Final = Special("kernel decorator")
-_KERNELS: Final = {_KERNEL_DECORATOR.name, *(f"nki.{name}" for name in ENTRIES)}
+KERNEL_DECORATOR: Final = Special("kernel decorator")
+"""The decorator that an entry point with options only gives."""
+_KERNELS: Final = {KERNEL_DECORATOR.name, *(f"nki.{name}" for name in ENTRIES)}
 
 
 @library_function(*(f"nki.{name}" for name in ENTRIES if name != "simulate_kernel"))
 def _entry(site: CallSite, *args: Value, **options: Value) -> Value:
     """Return the kernel of `nki.jit` and its kin on a function; with options only, the decorator."""
     if not args:
-        return _KERNEL_DECORATOR
+        return KERNEL_DECORATOR
     kernel = args[0]
     if isinstance(kernel, Function) and not kernel.entry:
         return Launch(kernel)
@@ -171,7 +172,7 @@ def _entry(site: CallSite, *args: Value, **options: Value) -> Value:
     return kernel if isinstance(kernel, Function | Launch) else UNKNOWN
 
 
-_KERNEL_DECORATOR.run = special("nki.jit").run
+KERNEL_DECORATOR.run = special("nki.jit").run
 
 
 @library_function("nki.simulate_kernel", "nki_lab.run", "nki_lab.profile", "nki_lab.compile")
@@ -181,6 +182,10 @@ def _run(site: CallSite, kernel: Value, *args: Value, **kwargs: Value) -> Value:
     own = {name: value for name, value in kwargs.items() if name not in _RUN_OPTIONS}
     known = isinstance(launch, Launch)
     return site.interpreter.launch(launch, list(args), own, site.node, site.frame) if known else UNKNOWN
+
+
+def _is_of_module(value: Value) -> bool:
+    return isinstance(value, Function) and value.closure.function is None
 
 
 def _is_kernel_decorator(decorator: Value) -> bool:
@@ -193,6 +198,8 @@ def decorated(frame: Frame, node: ast.AST, decorator: Value, value: Value) -> Va
     host = frame.interpreter.host
     if decorator is UNKNOWN:
         return value if host else UNKNOWN  # code that launches a kernel does so under any decorator
+    if frame.function is not None and (isinstance(value, UserClass) or _is_of_module(value)):
+        frame.interpreter.shared_changes += 1  # a kernel decorates what its module defines
     if isinstance(value, Function):
         kind = next((name for known, name in _METHOD_KINDS if decorator is known), "")
         if kind:

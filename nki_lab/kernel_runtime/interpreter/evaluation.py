@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -32,6 +32,7 @@ from nki_lab.kernel_runtime.interpreter.limits import (
     internal_error,
 )
 from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
+from nki_lab.kernel_runtime.interpreter.module_states import ModuleStates
 from nki_lab.kernel_runtime.interpreter.namespaces import beta1_dialect
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Names, Value
 from nki_lab.kernel_runtime.interpreter.variables import Variable, is_telling, variable_of
@@ -62,7 +63,8 @@ class Evaluation:
     were evaluated; `origins` has, by file and line, what they recorded, with the call in this module that led there;
     `reads` is what the search for them depends on. `operations` are the calls of NKI's that were met, by file and
     place; those `evaluated` were at least once, those among the `unknown` could not be, or not every time: of these,
-    those `omitted` stand in statements that were not evaluated, and were not tried.
+    those `omitted` stand in statements that were not evaluated, and were not tried. The module's own statements took
+    `module_steps` of the `steps`; with assumptions these are counted after them.
     """
 
     program: Program
@@ -70,6 +72,7 @@ class Evaluation:
     types: Mapping[tuple[int, int], Variable]
     expressions: Mapping[tuple[int, int], Variable]
     steps: int
+    module_steps: int = 0
     tainted: frozenset[int] = frozenset()
     entered: frozenset[str] = frozenset()
     called: frozenset[str] = frozenset()
@@ -136,18 +139,22 @@ def evaluate(
     assumptions: Assumptions | None = None,
     inner: bool = False,
     known_calls: KnownCalls | None = None,
+    states: ModuleStates | None = None,
 ) -> Evaluation:
     """Evaluate the function `function_name` of `module` as called with `arguments`.
 
     Executes and imports nothing of the module's; `library` has the modules that it takes functions from, without one
     those are unknown. With `assumptions`, they take the place of `arguments`. An `inner` function is called as by a
     kernel: it may take and return tensors on the chip. Calls among `known_calls`, of evaluations for the same target
-    and options, are not evaluated again; evaluations with assumptions have known calls of their own. Does not raise for
-    anything the module contains.
+    and options, are not evaluated again; evaluations with assumptions have known calls of their own. Modules among
+    `states` are not evaluated again. Does not raise for anything the module contains.
     """
     budget = budget or Budget()
     begun = budget.begun or (lambda _name: None)
-    interpreter = assemble(module, budget, library=library)
+    key = (module, arch, options, dialect, bool(arguments.grid), assumptions is not None)
+    states = states or ModuleStates()
+    first = budget if assumptions is None else replace(budget, steps=states.steps_of(key, budget.steps))
+    interpreter = assemble(module, first, library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
     front_end = beta1_dialect() if dialect == "beta1" else None
     plain = GridBuilder if arguments.grid else KernelBuilder
@@ -156,11 +163,14 @@ def evaluate(
     interpreter.builder = builder
     builder.thorough = assumptions is not None
     begun(function_name)
+    module_steps = 0
     with module.shown(), interpreter.modules.opened, np.errstate(all="ignore"):
         try:
-            run_module(interpreter)
+            states.enter(key, interpreter, run_module, first.steps)
+            module_steps = interpreter.meter.steps
             if assumptions is not None:  # the module itself assumes nothing
                 interpreter.assumptions = assumptions
+                interpreter.meter.restart(budget)
             if known_calls is not None and dialect == "current":
                 interpreter.memory = CallMemory(known_calls, interpreter)
             function = interpreter.main.globals.get(function_name, UNKNOWN)
@@ -188,6 +198,7 @@ def evaluate(
         types=types,
         expressions=_summaries(interpreter.tensors),
         steps=interpreter.meter.steps,
+        module_steps=module_steps,
         tainted=frozenset(buffer.id for buffer in interpreter.tainted),
         entered=frozenset(interpreter.entered),
         called=frozenset(interpreter.called),
@@ -267,7 +278,6 @@ def _run_kernel(
             names = bind(function, args, kwargs)
             names = {name: intake.take(name, value) for name, value in _in_order(function, names).items()}
         else:
-            interpreter.meter.restart()
             frame = Frame(interpreter, function.closure, None, {}, function.closure.module)
             names = assumed_arguments(frame, function, builder, assumptions, kernel=function.entry)
     except (NkiError, OverBudget) as end:

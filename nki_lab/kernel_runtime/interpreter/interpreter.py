@@ -148,6 +148,7 @@ class Function:
     rows: list[Rows] = field(default_factory=list)  # of a test
     fixture: tuple[str, tuple[Value, ...]] | None = None  # of a fixture: its name, and its `params`
     body: Callable[[Frame], object] | None = None
+    entered_in: Interpreter | None = None  # the last evaluation that entered it
     positional: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -214,7 +215,13 @@ class Interpreter:
     `origins` has by file and line everything that other modules recorded, with the call in this one that led there.
     `run` runs the statements of a module. `assumptions` decide unknown tests; without them, what depends
     on an unknown one is skipped; with them, `refused` has the arguments for which calls failed.
+    `LEFT_BY_MODULES` are the attributes that hold what is known after the statements of a module.
     """
+
+    LEFT_BY_MODULES: Final = (
+        "findings", "types", "ranges", "doubtful", "doubted_by_host", "refused", "entered", "called", "classes",
+        "operations", "missed", "omitted", "origins", "_counted", "_reported",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -250,6 +257,7 @@ class Interpreter:
         self.called: set[str] = set()
         self.assumptions: Assumed | None = None
         self.memory: Memory | None = None
+        self.shared_changes = 0  # of names of modules, and attributes of classes
         self.effects = 0  # counts what makes a call more than a function of its arguments
         self.classes: dict[ast.AST, UserClass | None] = {}
         self.guards = 0
@@ -289,6 +297,7 @@ class Interpreter:
     def shared_changed(self) -> None:
         """Take note that a name of a module, or an attribute of a class, has another value than before."""
         self.effects += 1
+        self.shared_changes += 1
         self.memory = None
 
     def launch(self, kernel: Launch, args: list[Value], kwargs: Names, node: ast.AST, frame: Frame) -> Unknown:

@@ -76,8 +76,9 @@ class Meter:
         if self.steps >= self.look_at:
             self.look()
 
-    def restart(self) -> None:
-        """Count from zero."""
+    def restart(self, budget: Budget) -> None:
+        """Count from zero, with another budget."""
+        self.budget, self.most = budget, budget.steps
         self.steps, self.look_at = 0, min(_LOOK, self.most)
 
     @contextmanager

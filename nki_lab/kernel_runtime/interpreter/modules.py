@@ -64,6 +64,21 @@ class ModuleCache:
             self._found[own] = Namespace(main.source.name, main.globals, place=own)
             self.scopes[own] = main
 
+    def copied(self) -> tuple[dict[str, Namespace], dict[str, ModuleScope], Reads]:
+        """Return a copy of what is known of the modules by now."""
+        return dict(self._found), dict(self.scopes), dict(self.reads)
+
+    def take(self, known: tuple[dict[str, Namespace], dict[str, ModuleScope], Reads]) -> None:
+        """Know the modules that another evaluation had imported when it was `copied`."""
+        found, scopes, reads = known
+        self._found, self.scopes, self.reads = dict(found), dict(scopes), dict(reads)
+        for scope in self.scopes.values():
+            self.opened.enter_context(scope.source.shown())
+
+    def namespaces(self) -> list[Namespace]:
+        """Return the modules and packages that are known by now."""
+        return list(self._found.values())
+
     def absolute(self, name: str, importer: ModuleScope) -> Value:
         """Return the module `name`; MISSING where no file is it."""
         if self._library is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from lsprotocol import types as lsp
@@ -13,15 +14,16 @@ from nki_lab.printable import printable
 from nki_lab.query.hovers import hover_at
 from nki_lab.source import SyntaxFacts
 
-HOVER_SECONDS: Final = 0.03
+HOVER_SECONDS: Final = 0.02
 """A hover waits so long for the shapes of what has just been typed: others are known already, or said later."""
 
 
 async def hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
     """Return the declarations at a place and the meaning of its findings at once; shapes as far as they are known."""
-    unit = await server.checker.settled(params.text_document.uri, HOVER_SECONDS)
-    module = server.checker.module(params.text_document.uri)
-    at = None if module is None else module.place(params.text_document.uri, params.position, server.encoding)
+    uri = params.text_document.uri
+    unit, _ = await asyncio.gather(server.checker.settled(uri, HOVER_SECONDS), _read(server, uri))
+    module = server.checker.module(uri)
+    at = None if module is None else module.place(uri, params.position, server.encoding)
     if unit is None or module is None or at is None:
         return None
     here = [
@@ -38,6 +40,13 @@ async def hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
     parts = [part for part in (shown, query.findings_text(here)) if part]
     markdown = printable("\n\n---\n\n".join(parts))
     return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, markdown)) if parts else None
+
+
+async def _read(server: Server, uri: str) -> None:
+    """Read a text as it is now, which takes about as long as the wait for its shapes."""
+    module = server.checker.module(uri)
+    if module is not None:
+        await server.trees.analysed(module, lambda _facts: None)
 
 
 REQUESTS: Final[Requests] = {lsp.TEXT_DOCUMENT_HOVER: (hover, lsp.HoverOptions())}

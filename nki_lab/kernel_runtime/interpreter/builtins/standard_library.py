@@ -36,9 +36,16 @@ for _name in (*classes.BASES, "typing.NamedTuple"):
 
 @library_function("dataclasses.dataclass")
 def _dataclass(site: CallSite, *cls: Value, **options: Value) -> Value:
-    if cls:
-        return classes.decorate_dataclass(cls[0], options)
-    return Special("dataclass", adapted(lambda site, cls: classes.decorate_dataclass(cls, options)))
+    def decorate(site: CallSite, cls: Value) -> Value:
+        _note_changed(site)
+        return classes.decorate_dataclass(cls, options)
+
+    return decorate(site, cls[0]) if cls else Special("dataclass", adapted(decorate))
+
+
+def _note_changed(site: CallSite) -> None:
+    """Take note that a call inside a function changes a class or function, which may be its module's."""
+    site.interpreter.shared_changes += site.frame.function is not None
 
 
 @library_function("dataclasses.field")
@@ -106,6 +113,8 @@ def _cached(site: CallSite, function: Value = None, typed: Value = False, **_: V
 def _wraps(site: CallSite, wrapped: Value = UNKNOWN, *_: Value, **__: Value) -> Value:
     def decorate(site: CallSite, function: Value) -> Value:
         if isinstance(function, Function):
+            if function.closure.function is None:
+                _note_changed(site)
             function.wrapped = wrapped
         return function
 
@@ -116,6 +125,7 @@ def _wraps(site: CallSite, wrapped: Value = UNKNOWN, *_: Value, **__: Value) -> 
 def _cached_property(site: CallSite, function: Value) -> Value:
     if not isinstance(function, Function):
         return UNKNOWN
+    _note_changed(site)
     function.kind = "property"
     return function
 
