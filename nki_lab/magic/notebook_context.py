@@ -17,6 +17,7 @@ from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.magic.checking import Text
 from nki_lab.result.inputs import NAMES
 from nki_lab.source import module_at
+from nki_lab.source.module import tree_of
 
 
 def install(shell: InteractiveShell, parser: argparse.ArgumentParser) -> None:
@@ -91,7 +92,8 @@ class NotebookContext:
         if module is None:
             return ""  # line magics among its lines
         name = self._names[file] = f"_nki_lab_cell_{len(self._names)}"  # before its own context: cells meet in rings
-        head = "; ".join(self._meanings(module.tree, self._namespace, self))
+        tree = tree_of(module.text, module.file)  # the module's own has what its names meant when it was checked
+        head = "; ".join(self._meanings(tree, self._namespace, self))
         self.modules[f"{name}.py"] = Text(module.text, module.file, head)
         return name
 

@@ -29,7 +29,11 @@ def test_a_comparison_is_text_html_and_a_sentence(slower: RunComparison, tmp_pat
 def test_html_escapes_the_source() -> None:
     call = "operand0=2.0)"
     found = profiled(KERNEL).compare(profiled(edited(call, call + "  # <script>alert(1)</script>")))
-    page = profiled(KERNEL).compare(profiled(edited("TILE = 512", "TILE = 256; _ = '<b>&'")))._repr_mimebundle_()["text/html"]
+    page = (
+        profiled(KERNEL)
+        .compare(profiled(edited("TILE = 512", "TILE = 256; _ = '<b>&'")))
+        ._repr_mimebundle_()["text/html"]
+    )
     assert "<b>&'" not in page
     assert "&lt;b&gt;&amp;" in page
     assert "<script>" not in found._repr_mimebundle_()["text/html"]
