@@ -78,7 +78,7 @@ def test_an_instruction_shows_its_partner(tab: Window, tmp_path: Path) -> None:
     for _ in range(3):
         tab.page.keyboard.press("ArrowRight")
         painted(tab)
-        told = [frame.locator(f"[data-side={side}] [role=listitem]").text_content() for side in ("before", "after")]
+        told = [frame.locator(f"[data-side={side}] [role=listitem][id]").text_content() for side in ("before", "after")]
         start = found_start(told[0])
         step = next(n for n, row in enumerate(orders[0]) if shown(runs[0].recording, row) == start)
         assert found_start(told[1]) == shown(runs[1].recording, pairs[orders[0][step]])
@@ -86,7 +86,7 @@ def test_an_instruction_shows_its_partner(tab: Window, tmp_path: Path) -> None:
     painted(tab)
     tab.page.keyboard.press("Escape")
     painted(tab)
-    assert frame.locator("[role=listitem]").count() == 0
+    assert frame.locator("[role=listitem][id]").count() == 0
 
 
 def found_start(told: str | None) -> str:
@@ -119,8 +119,8 @@ def test_alignments_scale_and_tables_are_reached_by_keys(tab: Window, tmp_path: 
         assert frame.get_by_role("tabpanel").locator("tr").count() > 1
     tab.page.keyboard.press("n")  # an instruction that only the earlier run has
     painted(tab)
-    assert frame.locator("[data-side=before] [role=listitem]").count() == 1
-    assert frame.locator("[data-side=after] [role=listitem]").count() == 0
+    assert frame.locator("[data-side=before] [role=listitem][id]").count() == 1
+    assert frame.locator("[data-side=after] [role=listitem][id]").count() == 0
 
 
 def test_different_kernels_are_aligned_by_time(tab: Window, tmp_path: Path) -> None:

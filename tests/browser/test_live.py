@@ -18,7 +18,7 @@ def chain(a, n):
         nl.store(out, nl.add(u, t))
     return out
 
-chain(np.ones((128, 4096), np.float32), COUNT)
+chain(np.ones((128, 12288), np.float32), COUNT)
 """
 LONG = CHAIN.replace("COUNT", "4000")
 _PROMPT = ".jp-InputPrompt"

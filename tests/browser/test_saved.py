@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from nki_lab.export.colours import COLOURS
-from nki_lab.widgets import MIME
+from nki_lab.widgets import ABOUT, MIME
 from tests.browser.lab import ADD, START, Lab, Visualizer, Window, window
 
 LINES = "\n".join(f"print('line {number}')" for number in range(120))  # more than a window shows
@@ -43,7 +43,7 @@ def test_a_reopened_run_below_the_first_viewport_has_its_colours_and_steps_witho
 ) -> None:
     notebook, expected = copy.deepcopy(saved)
     (output,) = notebook.cells[RUN].outputs
-    assert set(output.data) == {"text/plain", "text/html", "image/png", MIME}
+    assert set(output.data) == {"text/plain", "text/html", "image/png", MIME, ABOUT}
     assert {_rgb("dma"), _rgb("vector"), _rgb("bg")} <= expected
     reopened(tab, jupyter, notebook, "reopened.ipynb")
     drawn = tab.visualizer()
