@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import base64
-import gc
 import linecache
 import math
 import os
@@ -33,8 +32,7 @@ from nki_lab.kernel_runtime.issue.context import local
 from nki_lab.magic import NkiMagics, cell, checking, notebook_context
 from nki_lab.magic.companion import companion
 from nki_lab.magic.notebook_context import NotebookContext
-from nki_lab.magic.results import RESULTS
-from nki_lab.magic.runs import LINES, TABS
+from nki_lab.magic.runs import TABS
 from nki_lab.query import one_kernel
 from nki_lab.result import Run
 from nki_lab.rules import SyntaxRule
@@ -261,31 +259,6 @@ def test_a_run_without_times_keeps_no_other_from_being_drawn(notebook: Notebook)
     assert done.error is not None
     drawn = [item for shown in done.drawn for item in (*shown[MIME].get("earlier", ()), shown[MIME])]
     assert len(drawn) >= 2
-
-
-def test_the_oldest_runs_leave_the_results_of_cells(notebook: Notebook) -> None:
-    others = {id(item) for item in gc.get_objects() if isinstance(item, Run)}
-    notebook.good(f"%%nki\n{ADD}")
-    kept = notebook.good("%%nki\nmine = nki_lab.run(add, x, x)\nmine").value
-    numbers = [notebook.good("%%nki\nnki_lab.run(add, x, x)").number for _ in range(RESULTS + 3)]
-    out = notebook.shell.user_ns["Out"]
-    assert [number in out for number in numbers] == [False] * 3 + [True] * RESULTS
-    assert [f"_{number}" in notebook.shell.user_ns for number in numbers] == [False] * 3 + [True] * RESULTS
-    gc.collect()
-    mine = [item for item in gc.get_objects() if isinstance(item, Run) and id(item) not in others]
-    assert len(mine) <= RESULTS + 6  # and a few that are compared with
-    assert notebook.good("mine").value is kept
-    assert notebook.good("_").value is kept
-
-
-def test_very_many_runs_are_counted(notebook: Notebook) -> None:
-    notebook.good(f"%%nki\n{ADD}")
-    done = notebook.good(
-        "%%nki --no-view\nfor n in range(1, 21):\n    s = nki_lab.spec((128, 256 * n), 'float32')\n    add(s, s)\n"
-    )
-    lines = done.text.splitlines()
-    assert len(lines) == LINES + 2, lines
-    assert lines[LINES] == f"and {20 - LINES - 1} more"
 
 
 def test_a_run_that_is_the_cells_value_is_drawn_once(notebook: Notebook) -> None:

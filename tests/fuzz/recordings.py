@@ -385,7 +385,7 @@ def _messages(run: SavedRun, _: SavedRun, __: Path) -> None:
 
 def _comparison(run: SavedRun, other: SavedRun, into: Path) -> None:
     for found in (run.compare(other), other.compare(run)):
-        found.report(), found.sentence, found.notes, found.as_dict(), found._repr_html_()
+        found.report(), found.sentence, found.notes, found.as_dict(), found._repr_mimebundle_()
         for table in ("lines", "engines", "stalls", "memory", "edits", "instructions"):
             found.to_frame(table)
         found.to_html(into / "compared.html")

@@ -154,4 +154,4 @@ def test_the_fuzzer_finds_a_check_that_is_missing(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(folder, "check_whole", lambda *_: None)
     bench = recordings.Bench(tmp_path)
     done, problem = bench.attempt(28)
-    assert (done, problem.partition(":")[0]) == ("kernel: values of lane_spans.first", "window")
+    assert (done, problem.partition(":")[0]) == ("kernel: values of lane_rows.start", "window")
