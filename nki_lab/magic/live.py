@@ -165,7 +165,8 @@ class LiveView:
             self.handle = handle
         else:
             self._tell(now)
-        self._record(now)
+        if self._record(now):
+            self._tell(now)  # how much of the recording is done
         self._widget.push()
 
     def _tell(self, now: float) -> None:
@@ -195,21 +196,22 @@ class LiveView:
             return None
         return line.executed_until(monitor.done if monitor.phase == "numerics" else 0)
 
-    def _record(self, now: float) -> None:
-        """Make the recording of a run whose values take so long that nobody notices."""
+    def _record(self, now: float) -> bool:
+        """Make the recording of a run whose values take so long that nobody notices; return whether it was made."""
         monitor = self.monitor
         line = monitor.subject
         if line is self._recorded or not isinstance(line, Timeline) or monitor.phase != "numerics":
-            return
+            return False
         if self._run != monitor.started:
             self._run, self._processor = monitor.started, time.process_time()
         took = now - monitor.started
         left = self._pace.of(monitor, now)[1] or 0.0
         if _ROW * len(line.program) > _SHARE * (time.process_time() - self._processor) * (took + left) / took:
-            return
+            return False
         self._recorded = line
         assert self._widget is not None  # made before
         self._widget.show(line.record_early())
+        return True
 
     def _cancel(self) -> None:
         """Stop the run: the page asked for it."""
