@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import comm
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
@@ -42,6 +43,7 @@ def busy(shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch) -> Notebook:
     """A notebook whose first cell has imported what the others use."""
     shell.reset(new_session=True)
     monkeypatch.setattr(shell, "kernel", object(), raising=False)
+    monkeypatch.setattr(comm, "create_comm", comm.DummyComm)  # ipykernel's wants a kernel, once something loaded it
     made = Notebook(shell)
     made.good("import numpy as np, nki, nki.language as nl, nki_lab\nx = np.ones((128, 16), np.float32)\nstop_at = -1")
     return made

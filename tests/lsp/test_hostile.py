@@ -14,7 +14,7 @@ import pytest
 
 from tests.lsp.client import PULLING, Client, codes, connect, connect_tcp, start
 from tests.lsp.processes import children
-from tests.lsp.test_server import FAULTY, SLOW
+from tests.lsp.test_server import FAULTY, SLOW, VERY_SLOW
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 
@@ -147,8 +147,8 @@ def test_a_killed_evaluation_is_started_again() -> None:
 
 def test_an_evaluation_that_ends_its_process_again_is_given_up_and_said_to_be_missing() -> None:
     client = connect()
-    client.initialize(steps=24_000_000)
-    text = f"{SLOW}\n@nki.jit\ndef odd(x):\n    y = lambda: 0\n"
+    client.initialize(steps=200_000_000)
+    text = f"{VERY_SLOW}\n@nki.jit\ndef odd(x):\n    y = lambda: 0\n"
     client.open("file:///slow.py", text)
     told = client.published("file:///slow.py")
     for _ in range(20):

@@ -29,7 +29,8 @@ def kernel(*body: str, shape: str = "128, 64") -> str:
 
 SLOW = kernel(
     "for i in range(100000):", "    for j in range(1000):", "        nisa.memset(dst=tile, value=0.0)"
-)  # evaluated for seconds
+)  # evaluated for a while
+VERY_SLOW = "\n\n".join(SLOW.replace("def k(", f"def k{n}(") for n in range(12))  # evaluated for seconds
 
 
 # -- findings ----------------------------------------------------------------------------------------------------------

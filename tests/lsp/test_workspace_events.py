@@ -11,7 +11,7 @@ import pytest
 
 from tests.lsp.client import PULLING, codes, connect
 from tests.lsp.test_modules import HELPERS, KERNEL
-from tests.lsp.test_server import SLOW
+from tests.lsp.test_server import VERY_SLOW
 
 RIGHT = HELPERS.replace("t[:, 0:32]", "t")
 ABLE: dict[str, Any] = PULLING | {
@@ -34,12 +34,13 @@ def kernel(x: nki.typing.tensor[128, 64]):
 class Editor:
     """An editor with folders, which answers questions about settings by folder."""
 
-    def __init__(self, *folders: Path, capabilities: dict[str, Any] = ABLE) -> None:
+    def __init__(self, *folders: Path, capabilities: dict[str, Any] = ABLE, steps: int = 600_000) -> None:
         self.client = connect()
         self.settings: dict[str, Any] = {}
         self.client.replies["workspace/configuration"] = self._configuration
         items = [self.folder(item) for item in folders]
-        params = {"processId": None, "rootUri": None, "capabilities": capabilities, "workspaceFolders": items}
+        params = {"processId": None, "rootUri": None, "capabilities": capabilities, "workspaceFolders": items,
+                  "initializationOptions": {"steps": steps}}  # fmt: skip
         self.client.request("initialize", params)
         self.client.notify("initialized", {})
 
@@ -134,9 +135,9 @@ def test_progress_of_all_files_is_told_with_the_editor_s_token(tmp_path: Path, e
 
 
 def test_progress_of_a_long_evaluation_has_a_token_of_the_server_s(editors: list[Editor]) -> None:
-    editors.append(Editor())
+    editors.append(Editor(steps=200_000_000))
     client = editors[0].client
-    client.open("file:///slow.py", SLOW)
+    client.open("file:///slow.py", VERY_SLOW)
     created = client.receive(lambda item: item.get("method") == "window/workDoneProgress/create")
     token = created["params"]["token"]
     client.receive(lambda item: item.get("method") == "$/progress" and item["params"]["value"]["kind"] == "end")
@@ -147,9 +148,9 @@ def test_progress_of_a_long_evaluation_has_a_token_of_the_server_s(editors: list
 
 
 def test_without_progress_in_the_window_none_is_made(editors: list[Editor]) -> None:
-    editors.append(Editor(capabilities=PULLING))
+    editors.append(Editor(capabilities=PULLING, steps=200_000_000))
     client = editors[0].client
-    client.open("file:///slow.py", SLOW)
+    client.open("file:///slow.py", VERY_SLOW)
     with pytest.raises(TimeoutError):
         client.receive(lambda item: item.get("method", "").endswith(("create", "progress")), 3)
 
