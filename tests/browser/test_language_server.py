@@ -222,7 +222,7 @@ def test_looks_of_names_follow_what_is_typed_and_can_be_switched_off(jupyter: La
 def switch(tab: Window, name: str) -> None:
     """Click on a switch of ours in the editor of settings, and leave that."""
     tab.command("settingeditor:open", query="NKI")
-    tab.page.locator(".jp-SettingsForm .form-group", has_text=name).locator("input[type=checkbox]").last.click()
+    tab.page.locator(f".jp-SettingsForm input[type=checkbox][id$='_{name}']").click()
     tab.page.wait_for_timeout(1000)  # the editor saves a little later
     tab.command("application:close")
 
