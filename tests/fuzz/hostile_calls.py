@@ -11,6 +11,7 @@ Each failure is printed as the smallest text that still fails. Exit status 1 on 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
 import os
 import random
@@ -359,8 +360,9 @@ class Process:
             )
         assert self._process.stdin is not None and self._process.stdout is not None
         data = text.encode()
-        self._process.stdin.write(len(data).to_bytes(4, "big") + data)
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended already: reading tells
+            self._process.stdin.write(len(data).to_bytes(4, "big") + data)
+            self._process.stdin.flush()
         answer = self._process.stdout.readline().decode(errors="replace")
         if not answer:
             status = self._process.wait()
@@ -374,12 +376,13 @@ class Process:
 
     def _end(self) -> None:
         if self._process is not None:
-            assert self._process.stdin is not None and self._process.stdout is not None
-            self._process.stdin.close()
-            self._process.stdout.close()
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+            process, self._process = self._process, None
+            assert process.stdin is not None and process.stdout is not None
+            process.kill()
+            with contextlib.suppress(BrokenPipeError):  # what the process has not read
+                process.stdin.close()
+            process.stdout.close()
+            process.wait()
 
 
 def _texts() -> Iterator[str]:
