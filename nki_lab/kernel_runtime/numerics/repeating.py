@@ -22,7 +22,7 @@ from nki_lab.kernel_runtime.numerics.executor import Executor, is_whole
 from nki_lab.kernel_runtime.numerics.pool import Bound
 from nki_lab.kernel_runtime.numerics.program_plan import ProgramPlan
 from nki_lab.kernel_runtime.numerics.rounding import Array
-from nki_lab.kernel_runtime.numerics.slab import Root, multiply
+from nki_lab.kernel_runtime.numerics.slab import Root, Submatrix, grid_of, multiply
 from nki_lab.kernel_runtime.numerics.storage import (
     BYTES,
     NATIVE,
@@ -76,13 +76,17 @@ class _Places:
 
 @dataclass(slots=True)
 class _OuterSlab:
-    """A slab with an operand in the caller's memory: its kept call is at `at`; `roots` lacks those operands."""
+    """A slab with operands, or with its matrix, in the caller's memory: its kept call is at `at`.
+
+    `roots` lacks those operands; `target` is where the matrix belongs.
+    """
 
     at: int
     index: int
     call: tuple[Any, ...]
     roots: dict[int, Root]
     outer: list[int]
+    target: Submatrix | None
 
 
 _NOTHING: Final[PlannedStep] = (-1, (id, (None,)))
@@ -309,9 +313,17 @@ class RepeatableExecutor(Executor):
             if function is multiply:
                 roots = arguments[2]
                 outer = [number for number in roots if number in self._outer or number in self._narrow]
-                if outer:
+                target = self._evacuation.in_place.get(index)
+                target = target if target is not None and target.root in self._outer else None
+                if outer or target is not None:
+                    slab, levels, _, grid, *others = arguments
+                    if target is not None:
+                        grid = None
+                        for cell in slab.cells:  # which nothing else reads
+                            for tile in (cell, *self._evacuation.carriers[cell]):
+                                self._bounds.pop(tile, None)
                     inner = {number: root for number, root in roots.items() if number not in outer}
-                    yield _OuterSlab(at, index, (*arguments[:2], *arguments[3:]), inner, outer)
+                    yield _OuterSlab(at, index, (slab, levels, grid, *others), inner, outer, target)
 
     def _put_outer(self) -> None:
         """Put the arrays of a run into the kept calls."""
@@ -324,9 +336,12 @@ class RepeatableExecutor(Executor):
             for bounds, position, buffer in places.bindings:
                 bounds[position] = self._bounds[buffer]
         for item in self._outer_slabs:
-            slab, levels, *others = item.call
+            slab, levels, grid, *others = item.call
             roots = item.roots | {number: self._root(number) for number in item.outer}
-            self._steps[item.at] = (item.index, (multiply, (slab, levels, roots, *others)))
+            if item.target is not None:
+                bound = self._bounds[item.target.root]
+                grid = grid_of(slab, bound.flat, bound.base + item.target.offset, item.target.pitch)
+            self._steps[item.at] = (item.index, (multiply, (slab, levels, roots, grid, *others)))
 
     def _put(self, at: int, position: int, argument: Array | None) -> None:
         index, (function, arguments) = self._steps[at]

@@ -232,6 +232,11 @@ class Root(NamedTuple):
         return self.flat.itemsize < 4
 
 
+def grid_of(slab: Slab, flat: NDArray[Any], start: int, pitch: int) -> Floats:
+    """Return a slab's matrix, whose first element is at `start`, and whose rows are `pitch` elements apart."""
+    return np.ndarray(slab.shape, np.float32, flat, 4 * start, (4 * pitch, 4))
+
+
 def multiply(
     slab: Slab,
     levels: list[Level],
