@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from nki_lab.kernel_runtime.coverage import Added, Tracker
 from nki_lab.kernel_runtime.footprint import Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.issue.source_location import placed
+from nki_lab.kernel_runtime.numerics import blas
 from nki_lab.kernel_runtime.numerics import slab as slabs
 from nki_lab.kernel_runtime.numerics.advance import Advance
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
@@ -117,7 +119,7 @@ class Executor:
         if self.done == 0:
             require_memory(self.program.buffers, self.arrays)
         add = (self.tracker.finish() if final else self.tracker.advance()).add
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), self._threads():
             self._prepare()
             plan: ProgramPlan | None = None
             released: Mapping[int, list[int]] = {}
@@ -183,6 +185,10 @@ class Executor:
     def bound(self, buffer: Buffer) -> Bound:
         """Return the storage of a buffer, made at its first use."""
         return self._bounds.get(buffer.id) or self._bind(buffer)
+
+    def _threads(self) -> AbstractContextManager[None]:
+        """Return the context in which calls are made: with one thread where sums must not depend on their number."""
+        return blas.single_thread() if self.program.options.matmul_order == "tile" else nullcontext()
 
     # -- binding ---------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import numpy as np
 from nki_lab.isa.dtype import BF16
 from nki_lab.kernel_runtime.coverage import Added
 from nki_lab.kernel_runtime.footprint import Column, Mask
-from nki_lab.kernel_runtime.ir import Program, View
+from nki_lab.kernel_runtime.ir import Program, View, buffers_of_views
 from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
 from nki_lab.kernel_runtime.numerics.evacuation import Evacuation, copies_as_it_is, evacuate
 from nki_lab.kernel_runtime.numerics.slab import Slab, Submatrix, find_slabs
@@ -134,16 +134,17 @@ def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> dict[int, S
     tiles &= np.array([buffer.on_chip and buffer.address is None for buffer in buffers], bool)
     sources = (usage.writes == 0) & shadowed
     sources &= np.array([not buffer.on_chip and buffer.kind in ("input", "const") for buffer in buffers], bool)
-    of_view = np.fromiter((view.buffer.id for view in views), np.int64, len(views))
-    full = np.fromiter((view.full for view in views), bool, len(views))
+    of_view = buffers_of_views(program)
     accesses = np.frombuffer(program.access_view, np.uint32)
     at = np.frombuffer(program.op_access, np.uint32)[ops]
     into, out_of = accesses[at], accesses[at + 1]
-    fits = tiles[of_view[into]] & full[into] & sources[of_view[out_of]] & (usage.first_read[of_view[into]] >= ops)
+    fits = tiles[of_view[into]] & sources[of_view[out_of]] & (usage.first_read[of_view[into]] >= ops)
     pitches: dict[tuple[int, int], int | None] = {}
     elided: dict[int, Submatrix] = {}
     for target, origin in zip(into[fits].tolist(), out_of[fits].tolist(), strict=True):
         dst, src = views[target], views[origin]
+        if not dst.full:
+            continue
         key = (src.type.id, dst.type.id)
         if key not in pitches:
             pitches[key] = _row_pitch(src, dst.buffer)

@@ -112,6 +112,7 @@ class RepeatableExecutor(Executor):
         self._outer_slabs: list[_OuterSlab] = []
         self._filled: list[tuple[Buffer, Bound]] = []  # arguments with memory of their own
         self._late: list[int] = []  # buffers that only readers asked for
+        self._sums_by_tile = program.options.matmul_order == "tile"
         self._stale: list[Bound] = []  # placed memory that is read before it is written
         self._results: dict[int, tuple[NkiTensor, Bound, Array]] = {}  # by id: results that are copied
 
@@ -139,11 +140,15 @@ class RepeatableExecutor(Executor):
                 values = self._argument(buffer.id)
                 assert values is not None
                 refill(bound, buffer, values)
-            if self._outer:
+            if self._outer or self._outer_slabs:  # slabs read narrow arguments where they are
                 self._bind_outer()
                 self._put_outer()
             if self._advance.monitor.is_followed:
-                self.perform_all(self._steps)
+                with self._threads():
+                    self.perform_all(self._steps)
+            elif self._sums_by_tile:
+                with self._threads():
+                    self.perform(self._steps)
             else:
                 self.perform(self._steps)
         self.done = len(self.program)
