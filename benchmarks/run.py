@@ -84,6 +84,31 @@ def b1_matmul() -> Iterator[Figure]:
                              reference=f"a @ b {plain * 1e3:.1f} ms", budget=budget)  # fmt: skip
 
 
+def flash_attention() -> Iterator[Figure]:
+    """Flash attention of 4,096 tokens over the same algorithm in NumPy: calls by their plan, and the first run."""
+    import attention
+
+    import nki_lab
+
+    module = attention.example()
+    arrays = module.inputs(heads=1, S=4096)
+    wide = [array.astype(np.float32) for array in arrays]
+
+    def plain() -> None:
+        attention.in_numpy(*wide, module.P, module.KEYS)
+
+    reference = best(plain, 2)
+    first = nki_lab.run(module.flash_attention, *arrays, target="trn2").timings.numeric / reference
+    module.flash_attention(*arrays)
+    ratios = []
+    for _ in range(5):
+        reference = best(plain, 2)
+        ratios.append(best(lambda: module.flash_attention(*arrays), 1) / reference)
+    for which, value in (("by plan", statistics.median(ratios)), ("first run", first)):
+        yield Figure(row="flash", name=f"attention of 4096 tokens, {which}", value=value, unit="x",
+                     reference=f"NumPy in the same tiles {reference * 1e3:.0f} ms", budget=2.0)  # fmt: skip
+
+
 def b2_overhead() -> Iterator[Figure]:
     """Numeric time an instruction beyond the bare NumPy calls on the same tile."""
     import kernels
@@ -433,8 +458,8 @@ def races_of_cores() -> Iterator[Figure]:
 
 
 ROWS: dict[str, Callable[[], Iterator[Figure]]] = {
-    "B1": b1_matmul, "B2": b2_overhead, "again": second_calls, "B3": b3_tracing, "B4": b4_timing,
-    "B5": b5_sums, "B6": b6_views,
+    "B1": b1_matmul, "flash": flash_attention, "B2": b2_overhead, "again": second_calls, "B3": b3_tracing,
+    "B4": b4_timing, "B5": b5_sums, "B6": b6_views,
     "B7": b7_editor, "B7a": b7_answers, "B7c": b7_checking, "B8": b8_import, "race": races_of_cores,
     "small": small_tiles,
 }  # fmt: skip
