@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.isa.dtype import F32, DType
+from nki_lab.isa.dtype import BF16, F32, DType
 from nki_lab.kernel_runtime.coverage import Added
 from nki_lab.kernel_runtime.footprint import Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, View
@@ -277,7 +277,13 @@ def workspace_size(slab: Slab, levels: list[Level]) -> int:
 def _operand(root: Root, place: Submatrix, rows: int, columns: int, workspace: Floats) -> Floats:
     size = root.flat.itemsize
     matrix = np.ndarray((rows, columns), root.flat.dtype, root.flat, place.offset * size, (place.pitch * size, size))
-    return to_shadow(matrix, root.dtype, workspace.reshape(rows, columns)) if root.narrow else matrix
+    if not root.narrow:
+        return matrix
+    wide = workspace.reshape(rows, columns)
+    if root.dtype is BF16:  # NumPy's cast is exact and as fast as can be
+        np.copyto(wide, matrix)
+        return wide
+    return to_shadow(matrix, root.dtype, wide)
 
 
 def fused(levels: list[Level]) -> list[Level]:
