@@ -185,8 +185,11 @@ def b3_tracing() -> Iterator[Figure]:
                  unit="us", reference=f"empty Python loop {loop * 1e3:.0f} ns a turn", budget=8.0)  # fmt: skip
 
 
-def small_tiles() -> Iterator[Figure]:
-    """Microseconds an instruction of a whole `nki_lab.run` on tiles of 128 x 8, recording included, and its parts."""
+def small_tiles(least: int = 1000) -> Iterator[Figure]:
+    """Microseconds an instruction of a whole `nki_lab.run` on tiles of 128 x 8, recording included, and its parts.
+
+    The kernel has ten instructions for each of at least `least` rounds.
+    """
     import kernels
 
     import nki_lab
@@ -195,7 +198,7 @@ def small_tiles() -> Iterator[Figure]:
     loop = best(lambda: [None for _ in range(1_000_000)], 3)
     runs = []
     for number in range(5):  # another count each time, so that none finds the program of the one before
-        rounds = 1000 + number
+        rounds = least + number
         parts: dict[str, float] = {}
         start = time.perf_counter()
         with _stopwatch(parts):
@@ -217,7 +220,7 @@ def small_tiles() -> Iterator[Figure]:
 @contextlib.contextmanager
 def _stopwatch(parts: dict[str, float]) -> Iterator[None]:
     """Put down the seconds of the stages that a run does not tell apart."""
-    from nki_lab.session import timeline
+    from nki_lab.timeline import timeline
 
     stages = {"allocate": (timeline, "allocate"), "schedule": (timeline, "schedule"), "timing": (timeline, "walk"),
               "recording": (timeline.Timeline, "record")}  # fmt: skip
@@ -405,7 +408,7 @@ def _keystrokes(source: str, rounds: int = 21) -> tuple[list[float], list[float]
     indent = " " * (len(lines[at]) - len(lines[at].lstrip()))
     half, whole = f"{indent}x = (", f"{indent}undefined_name; lambda: 0"
     uri, client = "file:///big.py", connect()
-    client.initialize(seconds=60)
+    client.initialize()
     client.open(uri, "\n".join([*lines[:at], half, *lines[at:]]))
     client.pulled(uri)  # answered when everything is known
     first, last = [], []
