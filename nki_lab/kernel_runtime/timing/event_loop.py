@@ -30,7 +30,7 @@ from nki_lab.kernel_runtime.timing.reasons import (
 )
 
 if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.timing.columns import Constants, Lanes, Ops, Shared, Times, Variants
+    from nki_lab.kernel_runtime.timing.columns import Constants, Lanes, Numbers, Ops, Shared, Times, Variants
 
 # Kinds of events. At one time triggers come before instructions, and these before data.
 _ASK: Final = 0
@@ -135,26 +135,24 @@ def advance(
         elif ends != NEVER and (not heap or ends <= heap[0][0]):
             # The transfer that ends first does.
             lane, time = ending, ends
-            passed = time - now
-            now = time
-            for other in active:
-                left[other] -= passed * share[other]
             active.remove(lane)
             ends = NEVER
             if active:
-                ends, ending = next_end(active, left, share, mask_of, rate_of, classes, sharing, limit, now)
+                passed = time - now
+                for other in active:
+                    left[other] -= passed * share[other]
+                ends, ending = next_end(active, left, share, mask_of, rate_of, classes, sharing, limit, time)
+            now = time
             op = busy_with[lane]
             busy_with[lane] = -1
             duration[op] = time - start[op]
             ended[lane] = time
             lasts[lane] = op
-            first, stop = stream_start[op], stream_start[op + 1]
-            for at in range(first, stop):
+            for at in range(stream_start[op], stream_start[op + 1]):
                 stream = stream_of[at]
                 stream_busy[stream] = 0
-                stream_next[stream] = max(stream_next[stream], time + gap)
-            for at in range(first, stop):
-                stream = stream_of[at]
+                if time + gap > stream_next[stream]:  # noqa: PLR1730 - a call of max takes as long as three lines
+                    stream_next[stream] = time + gap
                 other = stream_head[stream]
                 if other >= 0:
                     stream_head[stream] = next_for_stream[other]
@@ -162,7 +160,8 @@ def advance(
                     heappush(heap, (time, _DATA_BIT | order[data_place[other]] << LANE_BITS | other))
             if data_place[lane] < places[lane]:
                 waiting = order[data_place[lane]]
-                begin = max(served[waiting] + setup_of[waiting], time + gap)
+                begin = served[waiting] + setup_of[waiting]
+                begin = begin if begin > time + gap else time + gap
                 heappush(heap, (begin, _DATA_BIT | waiting << LANE_BITS | lane))
             ready[op] = time + tail[variant[op]]
             other = first_waiter[op]
@@ -226,7 +225,8 @@ def advance(
                         stall_of[op] = QUEUE
                         setup_of[op] = 0
                     else:
-                        setup_of[op] = min(latency, time - ended[lane])
+                        if time - ended[lane] < latency:
+                            setup_of[op] = time - ended[lane]
                         setup_reason_of[op] = DMA_START
                 placed[lane] = 0
                 data_place[lane] += 1
@@ -254,8 +254,10 @@ def advance(
                 # The head of a queue asks for its descriptors.
                 cause = causes[lane]
                 trigger = generator[number] * width + (core[lane] if sharing else lane)
-                begin = max(time, trigger_free[trigger])
-                if begin > avails[lane] and trigger_free[trigger] > 0:
+                begin = trigger_free[trigger]
+                waited = begin > 0
+                begin = begin if begin > time else time
+                if waited and begin > avails[lane]:
                     stall_of[op] = TRIGGER
                 else:
                     trigger_anchor[trigger] = cause
@@ -303,10 +305,50 @@ def advance(
             more = False
             break
 
+        if is_queue[lane]:
+            # -- the head of a queue asks for its descriptors as soon as it is known when what it needs is there -----
+            place = places[lane]
+            if place == end[lane]:
+                continue
+            op = order[place]
+            other = lane_flow[op]
+            if other >= 0:
+                time = ready[other]
+                if time < 0:
+                    next_waiter[lane] = first_waiter[other]
+                    first_waiter[other] = lane
+                    continue
+                time += hop
+                if time > avails[lane]:
+                    avails[lane], causes[lane], edge_kinds[lane] = time, other, 0
+            at, last_edge, available = cursors[lane], edge_start[op + 1], avails[lane]
+            while at < last_edge:
+                other = pred[at]
+                time = ready[other]
+                if time < 0:
+                    break
+                time += hop
+                if time > available:
+                    available = time
+                    causes[lane], edge_kinds[lane] = other, kinds[at]
+                elif time == available and edge_kinds[lane] == CORE:
+                    causes[lane], edge_kinds[lane] = other, kinds[at]
+                at += 1
+            if at < last_edge:
+                next_waiter[lane] = first_waiter[other]
+                first_waiter[other] = lane
+                cursors[lane], avails[lane] = at, available
+                continue
+            if has_arrivals and arrivals[op] > available:
+                available, causes[lane] = arrivals[op], -1
+            avails[lane] = available
+            begin = asked[lane]
+            heappush(heap, (begin if begin > available else available, op << LANE_BITS | lane))
+            continue
+
         # -- take ops of a lane as long as it is known when they start, and nothing can come in between -------------
         place, stop, free, last = places[lane], end[lane], free_from[lane], lasts[lane]
         at, available, cause, edge_kind = cursors[lane], avails[lane], causes[lane], edge_kinds[lane]
-        queue = is_queue[lane]
         ramp, tiles, all_guarded = ramp_at[lane], tiles_at[lane], guards_all[lane] >= 0
         critical, stall, setup, setup_reason = -1, 0, 0, 0
         if given:
@@ -347,11 +389,6 @@ def advance(
                     next_waiter[lane] = first_waiter[other]
                     first_waiter[other] = lane
                     break
-                if queue:
-                    if has_arrivals and arrivals[op] > available:
-                        available, cause = arrivals[op], -1
-                    heappush(heap, (max(available, asked[lane]), op << LANE_BITS | lane))
-                    break
                 # When it can start, locks apart; with why.
                 begin = free
                 if tiles >= 0:
@@ -379,7 +416,7 @@ def advance(
                     setup, setup_reason = setup + table_load, TABLE
                 elif loads[number] and not reused[op]:
                     # The load runs beside the matmul before, from when its tile is there.
-                    exposed = max(available, launch) + tile_load - time
+                    exposed = (available if available > launch else launch) + tile_load - time
                     if exposed > setup:
                         setup, setup_reason, critical, stall = exposed, STATIONARY, cause, reason
                 time += setup
@@ -451,3 +488,13 @@ def advance(
     for at in range(len(woken)):
         woken_at[at] = woken[at]
     return more
+
+
+def follow(before: Numbers, row: int, found: Numbers) -> int:
+    """Enter a row, the one before it, and so on until there is none (-1); return how many there are."""
+    count = 0
+    while row >= 0:
+        found[count] = row
+        count += 1
+        row = before[row]
+    return count

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column
-from nki_lab.kernel_runtime.ir import Accesses, Program, View
+from nki_lab.kernel_runtime.ir import Accesses, Program, View, buffers_of_views
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.tensor import psum
@@ -38,24 +38,33 @@ def ramp_of(arch: Arch) -> list[int]:
     return [picoseconds(arch.power_ramp_ns), round(arch.power_ramp_floor * _WHOLE), 0, 0, 0]
 
 
+def longest_factor(ramps: Sequence[int]) -> int:
+    """Return what `stretched` multiplies a time with at most."""
+    return _WHOLE * max(ramps[::RAMP_FIELDS], default=0) + 1
+
+
 def stretched(ramps: MutableSequence[int], at: int, start: int, work: int) -> int:
     """Return how long `work` takes from `start` on, of the engine whose state is `ramps[at:]`.
 
     Starts never go back; work may begin beside the one before.
     """
-    span, floor, idle_since = ramps[at], ramps[at + 1], ramps[at + 4]
-    begun = max(start, idle_since)
-    warmth = max(0, ramps[at + 2] - (begun - idle_since))
-    hot = ramps[at + 3]
+    span, warmth, hot, idle_since = ramps[at], ramps[at + 2], ramps[at + 3], ramps[at + 4]
+    # Conditions: a call of max takes the interpreter as long as three lines.
+    begun = start if start > idle_since else idle_since
+    warmth -= begun - idle_since
+    warmth = max(warmth, 0)
     if hot and 2 * warmth < span:
         hot, warmth = 0, 0
     duration = work
     if not hot:
+        floor = ramps[at + 1]
         duration = work * (_WHOLE * span) // (floor * span + (_WHOLE - floor) * warmth)
-    ramps[at + 4] = max(begun, start + duration)
-    warmth = min(span, warmth + ramps[at + 4] - begun)
-    ramps[at + 2] = warmth
-    ramps[at + 3] = 1 if hot or warmth == span else 0
+    if start + duration > begun:
+        warmth += start + duration - begun
+        begun = start + duration
+    if warmth >= span:
+        hot, warmth = 1, span
+    ramps[at + 2], ramps[at + 3], ramps[at + 4] = warmth, hot, begun
     return duration
 
 
@@ -83,7 +92,7 @@ def _written_between(program: Program, accesses: Accesses, views: Column, rows: 
     """Return the places of `again` whose tile was written to after the op before it in the lane."""
     ops = len(program) + 1
     writes = np.sort(accesses.buffer[accesses.is_out].astype(np.int64) * ops + accesses.op[accesses.is_out])
-    buffer_of = np.array([view.buffer.id for view in program.views], np.int64)
+    buffer_of = buffers_of_views(program)
     base = buffer_of[views[again]] * ops
     low, high = np.minimum(rows[again - 1], rows[again]), np.maximum(rows[again - 1], rows[again])
     found: Column = again[np.searchsorted(writes, base + low, "right") < np.searchsorted(writes, base + high, "left")]

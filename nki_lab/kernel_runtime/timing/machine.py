@@ -14,7 +14,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column, Mask
-from nki_lab.kernel_runtime.ir import Program, access_columns
+from nki_lab.kernel_runtime.ir import Program, access_columns, buffers_of_views
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.timing.collectives import delays
@@ -179,7 +179,7 @@ def _streams(
     """
     first = np.frombuffer(program.op_access, np.uint32).astype(np.int64)
     view_of = np.frombuffer(program.access_view, np.uint32).astype(np.int64)
-    buffer_of = np.array([view.buffer.id for view in program.views], np.int64)
+    buffer_of = buffers_of_views(program)
     place = program.core_column() if options.bandwidth_sharing else schedule.lane.astype(np.int64)
     width = int(place.max(initial=0)) + 1
     transfers = queues[schedule.lane]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +9,8 @@ from numpy.typing import NDArray
 
 from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.timing.columns import Times
+from nki_lab.kernel_runtime.timing.compiled import compiled_follow
+from nki_lab.kernel_runtime.timing.event_loop import follow
 from nki_lab.kernel_runtime.timing.reasons import FROM_PRODUCER, LAUNCH, NONE, by_reason
 
 
@@ -54,13 +55,16 @@ def path_of(times: Times, launch: int, teardown: int, makespan: int) -> Path:
 
 def _rows(times: Times) -> Column:
     """Return the ops of the path in order of time."""
-    row = int(np.argmax(times.ready)) if len(times.ready) else -1
-    before = times.critical_pred.data
-    out = array("q")
-    while row >= 0:
-        out.append(row)
-        row = before[row]
-    return np.array(out, np.int64)[::-1]
+    if not len(times.ready):
+        return np.zeros(0, np.int64)
+    last = int(np.argmax(times.ready))
+    compiled = compiled_follow(len(times.ready))
+    if compiled is not None:
+        found = np.empty(len(times.ready), np.int64)
+        return found[: compiled(times.critical_pred, last, found)][::-1]
+    rows = [0] * len(times.ready)
+    count = follow(times.critical_pred.data, last, rows)
+    return np.array(rows[:count][::-1], np.int64)
 
 
 def _steps(times: Times, rows: Column, end: int, launch: int) -> tuple[Column, int]:

@@ -19,6 +19,7 @@ from nki_lab.kernel_runtime.progress import current_monitor
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.timing.account import Timing, timing_of
 from nki_lab.kernel_runtime.timing.columns import Machine, Times
+from nki_lab.kernel_runtime.timing.compiled import EVENTS, as_arrays, event_loop_for
 from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of, picoseconds
 from nki_lab.kernel_runtime.timing.event_loop import advance
 from nki_lab.kernel_runtime.timing.machine import interpreted, launch_of, machine_of, times_of
@@ -67,16 +68,18 @@ def _teardown(program: Program, options: Options) -> int:
 
 def _simulated(machine: Machine) -> Times:
     """Take all events of a machine, and return the times of its ops as arrays."""
-    state = interpreted(machine)
+    compiled = event_loop_for(machine)
+    take, events = (advance, _EVENTS) if compiled is None else (compiled, EVENTS)
+    state = interpreted(machine) if compiled is None else as_arrays(machine)
     monitor = current_monitor()
     monitor.begin("timing", len(machine.times.start))
     begin = sum(machine.lanes.place)
-    while advance(*state, _EVENTS):
-        monitor.advance(sum(state.lanes.place) - begin)
+    while take(*state, events):
+        monitor.advance(int(sum(state.lanes.place)) - begin)
     stuck = [op for lane in range(len(state.lanes.end)) for op in _waiting(state, lane)]
     if stuck:
         raise AssertionError(f"scheduled: ops {stuck} wait for each other")
-    return times_of(state.times)
+    return times_of(state.times) if compiled is None else state.times
 
 
 def _waiting(machine: Machine, lane: int) -> list[int]:
