@@ -130,7 +130,8 @@ def test_without_the_notebook_packages_a_view_says_what_to_install(monkeypatch: 
             raise ModuleNotFoundError("No module named 'anywidget'", name="anywidget")
         return load(name, *rest)
 
-    monkeypatch.delitem(sys.modules, "nki_lab.widgets.visualizer")
+    for name in ("visualizer", "loaded"):
+        monkeypatch.delitem(sys.modules, f"nki_lab.widgets.{name}")
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(NkiError, match=r"NKI022 the visualizer needs the package anywidget") as caught:
         widgets.view(Recording(synthetic(5)))
