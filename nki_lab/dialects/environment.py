@@ -19,6 +19,7 @@ from nki_lab.call_records.choices import choices
 from nki_lab.call_records.projects import project_of
 from nki_lab.diagnostic import NkiError, coded_error, error_of
 from nki_lab.isa.arch import Arch, arch_of
+from nki_lab.kernel_runtime import compiled_code
 from nki_lab.kernel_runtime.beta1 import DEFAULT_PRECISE
 from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET, choice
 from nki_lab.kernel_runtime.options import Options
@@ -215,3 +216,4 @@ def notebook_bytes() -> int:
 
 
 choice.outside = lambda: resolve_target().target
+compiled_code.choices.folder = cache_folder

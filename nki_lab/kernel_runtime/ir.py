@@ -495,7 +495,7 @@ def access_columns(program: Program, *, indices: bool = True) -> Accesses:
 
 
 def buffers_of_views(program: Program) -> NDArray[np.int64]:
-    """Return the buffer of each view by its number."""
+    """Return the number of each view's buffer."""
     return _view_columns(program)[0]
 
 

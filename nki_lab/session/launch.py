@@ -50,6 +50,12 @@ class Launch:
         """The function's name."""
         return getattr(self.function, "__name__", type(self.function).__name__)
 
+    @property
+    def file(self) -> str:
+        """The file of the function; empty where it has no code."""
+        code = getattr(self.function, "__code__", None)
+        return "" if code is None else str(code.co_filename)
+
     def program(self) -> Program:
         """Return an empty program for the kernel."""
         return Program(self.name, self.arch, self.options, self.dialect)
