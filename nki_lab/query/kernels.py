@@ -22,8 +22,9 @@ from nki_lab.kernel_runtime.interpreter import (
 )
 from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
 from nki_lab.query import found_calls, messages, sampling
-from nki_lab.query.call_sites import CallSite, call_sites
+from nki_lab.query.call_sites import CallSite, call_sites, calls_inside
 from nki_lab.query.callers import called_elsewhere, calls_in
+from nki_lab.query.equal_functions import EqualFunctions
 from nki_lab.query.evaluation_cache import (
     Block,
     EvaluationCache,
@@ -134,6 +135,9 @@ class _ModuleEvaluation:
         self._recorded: Calls | None = None
         self._verdicts: list[Verdict] = []
         self._states = ModuleStates()
+        self._equal = EqualFunctions(facts)
+        self._sampled = 0
+        self._unsampled: list[KernelFunction] = []
         self._charged: dict[tuple[str, int], int] = {}  # steps of modules, by part
 
     def run(self) -> Examination:
@@ -168,6 +172,8 @@ class _ModuleEvaluation:
                 ]
             )
             self._evaluate_helpers()
+        if self._unsampled:
+            self._findings.append(messages.not_sampled(facts, self._unsampled, request.steps))
         reach = joined([*(item.reach for item in self._known), Reach(excused=self._excused)])
         if self._without_shapes:
             sites = call_sites(facts, reach)
@@ -291,11 +297,20 @@ class _ModuleEvaluation:
         """Evaluate a function of whose arguments nothing is known: what is wrong then is wrong for all of them."""
         request, file = self._request_for(part, function), part.module.file
         name, dialect = function.node.name, function.dialect
-        key = ("assumed", file, name, len(part.blocks), request.arch.target, request.options, dialect, request.possible)
+        shape = ("assumed", file, len(part.blocks), request.arch.target, request.options, dialect, request.possible)
+        key, node = (*shape, name), part.module.function(name)
         if self._left <= 0:
-            self._excused[name] = "no-steps"
+            self._leave_out(function)
             return
-        found = self._cache.recall(key, part.blocks, file, KernelEvaluation)
+        found = None if node is None else self._equal.recall(shape, node)
+        if found is None and self._sampled >= messages.MOST_SAMPLED:
+            self._leave_out(function)
+            return
+        if found is None:
+            self._sampled += 1
+            found = self._cache.recall(key, part.blocks, file, KernelEvaluation)
+            if found is not None and node is not None and request.library.holds(found.reads):
+                self._equal.keep(shape, node, found)
         if found is None or not request.library.holds(found.reads):
             known = self._cache.calls(("assumed", request.arch.target, request.options))
             spent = 0
@@ -320,7 +335,13 @@ class _ModuleEvaluation:
                 spent += result.steps
                 return result
 
-            sampled = [sampling.first(once)] if request.light else sampling.runs(once)
+            def settles(runs: list[sampling.Run]) -> bool:
+                if request.describes or request.possible or file != self._facts.file:
+                    return False
+                entered = outermost({name}.union(*(run.result.entered for run in runs)))
+                return sampling.refutes_all(runs, calls_inside(self._facts, entered), file)
+
+            sampled = [sampling.first(once)] if request.light else sampling.runs(once, settles)
             results = [run.result for run in sampled]
             depends = outermost({name}.union(*(item.called for item in results)))
             numbers = numbers_in(part.module.function(item) for item in depends)
@@ -339,12 +360,19 @@ class _ModuleEvaluation:
                 module_steps=results[0].module_steps,
             )
             self._cache.keep(key, part.blocks, found, found.depends)
+            if node is not None:
+                self._equal.keep(shape, node, found)
         self._charge(part, found.steps, found.module_steps)
         self._known.append(Examination(variables=found.variables, reach=found.reach))
         self._entered |= found.reach.entered
         self._findings += found.findings
         if name not in found.reach.entered:
             self._excused[name] = found.unentered
+
+    def _leave_out(self, function: KernelFunction) -> None:
+        """Note a function without shapes that is not evaluated any more."""
+        self._excused[function.node.name] = "no-steps"
+        self._unsampled.append(function)
 
     def _evaluate_helpers(self) -> None:
         """Evaluate the functions of a module with NKI that no evaluation entered, but for those that launch kernels.
@@ -462,9 +490,8 @@ class _ModuleEvaluation:
         """
         request = request or self._request_for(part, kernel)
         file, values = part.module.file, signature_key(signature)
-        key = (
+        shape = (
             file,
-            kernel.node.name,
             len(part.blocks),
             values,
             request.arch.target,
@@ -475,6 +502,7 @@ class _ModuleEvaluation:
             inner,
             signature.assumed,
         )
+        key, node = (*shape, kernel.node.name), part.module.function(kernel.node.name)
         if self._left <= 0:
             return None
         left = self._left + self._charged.get((file, len(part.blocks)), 0)
@@ -483,6 +511,8 @@ class _ModuleEvaluation:
         if found is None or not found.is_within(allowed) or not request.library.holds(found.reads):
             shared = (*key, part.module.text, allowed)
             found = None if values is None else found_calls.recall(shared, request.library)
+            if found is None and values is not None and node is not None:
+                found = self._equal.recall((*shape, allowed), node)
             if found is None:
                 budget = replace(request.budget, steps=allowed)
                 known = self._cache.calls((request.arch.target, request.options, replace(budget, steps=0)))
@@ -491,6 +521,8 @@ class _ModuleEvaluation:
                 )
             if values is not None:
                 found_calls.keep(shared, found)
+                if node is not None:
+                    self._equal.keep((*shape, allowed), node, found)
                 self._cache.keep(key, part.blocks, found, found.depends)
         self._charge(part, found.steps - found.module_steps, found.module_steps)
         return found
