@@ -15,6 +15,8 @@ CODE_LENS: Final = "code_lens"
 INLAY_HINT: Final = "inlay_hint"
 """What can be asked for again, as the editor's capabilities call it."""
 
+SOON_SECONDS: Final = 0.02
+"""What can be asked for again waits so long for an evaluation."""
 REFRESH_SECONDS: Final = 0.05
 """Changes that come together within this are one reason to ask again."""
 

@@ -10,6 +10,7 @@ import ast
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from nki_lab.query.evaluation_cache import Examination, Place
 from nki_lab.query.issued import Issued
@@ -235,6 +236,9 @@ def _engine(facts: SyntaxFacts, name: str, call: ast.Call | None, issued: Mappin
 # -- on the wire -----------------------------------------------------------------------------------------------------
 
 
+_NUMBERS: Final = {name: number for number, name in enumerate(TYPES)}
+
+
 def encoded(items: Sequence[tuple[int, int, int, Token]]) -> list[int]:
     """Return tokens as the protocol's numbers: five each, places relative to the token before.
 
@@ -243,7 +247,7 @@ def encoded(items: Sequence[tuple[int, int, int, Token]]) -> list[int]:
     data: list[int] = []
     line = start = 0
     for at, character, length, item in items:
-        data += (at - line, character - start if at == line else character, length, TYPES.index(item.type), item.bits)
+        data += (at - line, character - start if at == line else character, length, _NUMBERS[item.type], item.bits)
         line, start = at, character
     return data
 

@@ -1,14 +1,18 @@
-"""Garbage is collected seldom while a kernel is worked on, and as before afterwards."""
+"""Garbage is collected seldom while a kernel is worked on, and as before afterwards; at last all of it goes."""
 
 from __future__ import annotations
 
 import gc
+import os
+import sys
 import threading
+import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from nki_lab.kernel_runtime.garbage import gc_relaxed
+from nki_lab.kernel_runtime.garbage import collect_all, gc_relaxed
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +20,7 @@ def threshold() -> Iterator[tuple[int, int, int]]:
     """The threshold before, there again after the test."""
     former = gc.get_threshold()
     yield former
+    gc.enable()
     gc.set_threshold(*former)
 
 
@@ -50,3 +55,30 @@ def test_the_last_one_out_restores(threshold: tuple[int, int, int]) -> None:
     leave.set()
     thread.join()
     assert gc.get_threshold() == threshold
+
+
+class _Node:
+    """An object that can be part of a circle."""
+
+    other: _Node
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads how much memory the process has as Linux tells it")
+def test_collecting_all_frees_circles_and_gives_their_memory_back() -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    gc.disable()
+    before = resident()
+    circles = [(_Node(), b"x" * 100_000) for _ in range(400)]  # 40 MB, each below what the allocator maps by itself
+    for node, data in circles:
+        node.other, node.data = node, data  # type: ignore[attr-defined]
+    seen = [weakref.ref(node) for node, _ in circles]
+    kept = b"x" * 100_000  # above all of them: the heap cannot simply end earlier
+    del circles, node, data
+    full = resident()
+    collect_all()
+    assert not any(item() for item in seen)
+    assert full - before > 30 << 20
+    assert resident() - before < 10 << 20
+    del kept

@@ -19,10 +19,11 @@ pytestmark = pytest.mark.slow
 
 FAULTY = """import nki
 import nki.language as nl
+import nki.typing as nt
 
 
 @nki.jit
-def scale(x):
+def scale(x: nt.tensor[128, 512]):
     return nl.exq(x)
 """
 
@@ -97,7 +98,10 @@ def test_a_python_without_the_package_is_told_once_and_another_one_is_chosen(pac
         box = code.page.locator(".quick-input-widget input.input")
         expect(box).to_be_visible()
         box.fill(sys.executable)
-        code.page.wait_for_timeout(1500)  # the dialogue looks for the file
-        code.page.keyboard.press("Enter")
+        end = time.monotonic() + SECONDS
+        while box.is_visible():  # the dialogue takes a file once it has found it
+            assert time.monotonic() < end
+            code.page.wait_for_timeout(1500)
+            code.page.keyboard.press("Enter")
         expect(code.squiggles).to_have_count(1)
         expect(code.status).to_have_text(f"NKI {DEFAULT_TARGET}: 1 finding")

@@ -7,10 +7,10 @@ values; what several runs with different values find in the same words does not 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -37,8 +37,6 @@ OTHER_DTYPES: Final = tuple(name for name in DTYPES if name not in _DTYPES)
 """Dtypes that no variant assumes."""
 _SPACES: Final = ("sbuf", "hbm", "psum")
 _REGIONS: Final = {"sbuf": MemoryRegion.sbuf, "psum": MemoryRegion.psum, "hbm": MemoryRegion.shared_hbm}
-_KNOWN: Final = 4096
-"""Texts and uses of nodes that are kept."""
 _DEPTH: Final = 4
 """Objects inside of objects that are made, and tuples inside of tuples that are remembered."""
 _WIDTH: Final = 64
@@ -246,7 +244,15 @@ def _numbers(value: Value) -> Value:
     return value if type(value) is int else None
 
 
-_text = lru_cache(_KNOWN)(ast.unparse)
+_texts: Final[MutableMapping[ast.expr, str]] = WeakKeyDictionary()  # of tests whose module is still there
+
+
+def _text(test: ast.expr) -> str:
+    """Return the text of a test."""
+    found = _texts.get(test)
+    if found is None:
+        found = _texts[test] = ast.unparse(test)
+    return found
 
 
 def assumed_arguments(

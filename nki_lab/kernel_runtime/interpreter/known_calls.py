@@ -11,6 +11,7 @@ them once more; where one goes another way than it did, the call is evaluated.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Hashable, Iterable, MutableMapping, Sequence
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType
@@ -40,6 +41,8 @@ from nki_lab.source.scopes import loaded_names
 
 KEPT: Final = 50_000
 """Calls that are known at once."""
+GONE: Final = 100
+"""Classes of earlier texts, which most of the calls that are known with them are of."""
 _LARGEST: Final = 200
 """Parts of arguments, and of a result, beyond which a call is not described."""
 _LEAST: Final = 12
@@ -82,7 +85,9 @@ class KnownCalls:
     def __init__(self) -> None:
         self.calls: dict[Hashable, _Call] = {}
         self.failures: MutableMapping[ast.AST, int] = WeakKeyDictionary()  # of functions whose text is still there
-        self.classes: dict[Hashable, int] = {}
+        self.classes: dict[tuple[Hashable, ...], int] = {}  # by the numbers of their statements, and their attributes
+        self._nodes: MutableMapping[ast.AST, int] = WeakKeyDictionary()
+        self._numbers = itertools.count()
         self._depends: dict[frozenset[_Dependency], frozenset[_Dependency]] = {}
 
     def keep(self, key: Hashable, call: _Call) -> None:
@@ -91,9 +96,18 @@ class KnownCalls:
         while len(self.calls) > KEPT:
             del self.calls[next(iter(self.calls))]
 
+    def number_of(self, node: ast.AST) -> int:
+        """Return a number for a function's or class's statement, which does not keep it."""
+        number = self._nodes.get(node)
+        if number is None:
+            number = self._nodes[node] = next(self._numbers)
+        return number
+
     def tidy(self) -> None:
         """Forget everything where too much is known of functions and classes that are gone by now."""
-        if len(self.failures) + len(self.classes) + len(self._depends) > KEPT // 10:
+        there = set(self._nodes.values())
+        gone = sum(parts[0] not in there for parts in self.classes)
+        if gone > GONE or len(self.failures) + len(self.classes) + len(self._depends) > KEPT // 10:
             self.failures.clear()
             for table in (self.calls, self.classes, self._depends):
                 table.clear()
@@ -314,7 +328,7 @@ class CallMemory:
             parts = [self._token(item) for item in value]
             return None if None in parts else (tuple, *parts)
         if kind is Function:
-            return (Function, value.node) if value.closure.function is None else None
+            return (Function, self._store.number_of(value.node)) if value.closure.function is None else None
         if kind is UserClass:
             number = self._class_number(value)
             return None if number is None else (UserClass, number)
@@ -333,7 +347,7 @@ class CallMemory:
         if number is None:
             if cls.node is None or self._interpreter.classes.get(cls.node) is not cls or cls.kind == "unknown":
                 return None
-            parts: list[Hashable] = [cls.node, cls.kind, repr(cls.dataclass)]
+            parts: list[Hashable] = [self._store.number_of(cls.node), cls.kind, repr(cls.dataclass)]
             parts += [self._class_number(parent) for parent in cls.mro[1:]]
             for name, value in cls.attributes.items():
                 parts += [name, self._token(value)]

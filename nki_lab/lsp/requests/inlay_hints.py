@@ -15,19 +15,17 @@ from nki_lab.lsp.texts import Module
 from nki_lab.query import hints
 from nki_lab.query.hints import Hint
 
-SOON_SECONDS: Final = 0.05
-"""Hints wait so long for shapes in an editor that can be asked to ask again,"""
 HINT_SECONDS: Final = 2.0
-"""so long in others,"""
+"""Hints wait so long for shapes in an editor that cannot be asked to ask again,"""
 COST_SECONDS: Final = 2.0
-"""and so long for estimates; later ones make the editor ask again."""
+"""and in all so long for estimates; later ones make the editor ask again."""
 
 
 async def inlay_hints(server: Server, params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
     """Return what is known under the first signature of each kernel, where names are bound and lines end."""
     uri, asked = params.text_document.uri, params.range
     can_refresh = server.refresher.can(refreshing.INLAY_HINT)
-    unit = await server.checker.settled(uri, SOON_SECONDS if can_refresh else HINT_SECONDS)
+    unit = await server.checker.settled(uri, refreshing.SOON_SECONDS if can_refresh else HINT_SECONDS)
     module = server.checker.module(uri)
     if unit is None or module is None:
         return []

@@ -17,7 +17,7 @@ from nki_lab.query.token_kinds import MODIFIERS, TYPES, Token
 from nki_lab.source import SyntaxFacts
 
 TOKEN_SECONDS: Final = 0.05
-"""Colours wait so long for an evaluation; later ones make the editor ask again."""
+"""Colours wait so long for an evaluation in an editor that cannot be asked to ask again."""
 
 
 async def full(server: Server, params: lsp.SemanticTokensParams) -> lsp.SemanticTokens:
@@ -45,7 +45,8 @@ async def in_range(server: Server, params: lsp.SemanticTokensRangeParams) -> lsp
 
 
 async def _data(server: Server, uri: str, lines: lsp.Range | None = None) -> list[int]:
-    unit = await server.checker.settled(uri, TOKEN_SECONDS)
+    can_refresh = server.refresher.can(refreshing.SEMANTIC_TOKENS)
+    unit = await server.checker.settled(uri, refreshing.SOON_SECONDS if can_refresh else TOKEN_SECONDS)
     module = server.checker.module(uri)
     if unit is None or module is None:
         return []
@@ -72,8 +73,12 @@ def _placed(
             line = item.line - 1 - start
             if not (low <= line < high and line < len(texts)):
                 continue
-            end, text = item.character + item.length, texts[line]
-            if text[item.character : end] == module.lines[item.line - 1][item.character : end]:  # no magic
+            end, text, read = item.character + item.length, texts[line], module.lines[item.line - 1]
+            if text is not read and text != read and text[item.character : end] != read[item.character : end]:
+                continue  # a magic stands there
+            if text.isascii():
+                yield line, item.character, item.length, item
+            else:
                 at = to_units(text, item.character, encoding)
                 yield line, at, to_units(text, end, encoding) - at, item
 
