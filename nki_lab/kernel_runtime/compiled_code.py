@@ -133,7 +133,10 @@ class CompiledFunction:
         return found.hexdigest()[:32]
 
     def _sources(self) -> set[bytes]:
-        mine = {Path(self.function.__code__.co_filename).read_bytes()}
+        """Return the bytecode of all functions, with the constants of modules that becomes a part of machine code."""
+        code, known = self.function.__code__, self.function.__globals__
+        values = [(name, known[name]) for name in code.co_names if isinstance(known.get(name), int | tuple)]
+        mine = {code.co_code + repr((code.co_consts, code.co_names, code.co_varnames, values)).encode()}
         return mine.union(*(other._sources() for other in self.callees.values()))
 
 
@@ -177,8 +180,8 @@ def _keep(numba: ModuleType, made: Any, folder: Path | None) -> None:
     if folder is None:
         return
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.parent.chmod(0o700)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
     except OSError:
         return
     if not is_private(folder):

@@ -12,7 +12,7 @@ A column of ops is also an array before the loop runs."""
 
 
 class Constants(NamedTuple):
-    """What holds for the whole machine: times in picoseconds, and how its tables are laid out.
+    """The constants of the whole machine: times in picoseconds, and how its tables are laid out.
 
     `limit` is what HBM gives in a second, 0: no limit. `classes` are the kinds of DMA engines that transfers tell
     apart, 0 where all transfers use the same. Tables of something in each lane or core have `width` of each.
@@ -32,7 +32,7 @@ class Constants(NamedTuple):
 
 
 class Variants(NamedTuple):
-    """What each variant of an instruction costs; `tail` is how long after its end its result is visible."""
+    """The costs of each variant of an instruction; `tail` is how long after its end its result is visible."""
 
     interval: Numbers
     tail: Numbers
@@ -52,7 +52,7 @@ class Variants(NamedTuple):
 
 
 class Ops(NamedTuple):
-    """What each op is and needs; `order` has the ops of all lanes one after the other."""
+    """The needs of each op; `order` has the ops of all lanes one after the other."""
 
     variant: Any
     lane: Any
@@ -119,7 +119,7 @@ class Lanes(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What lanes share, and the events to come.
+    """The parts that lanes share, and the events to come.
 
     A trigger writes descriptors for one transfer at a time; its `anchor` is the op whose end began the run of requests
     that it is working off, -1 for the start of the kernel. A stream are the transfers of one HBM tensor: `next` is when
@@ -169,7 +169,7 @@ class Times(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """All of it."""
+    """A machine, with the times of the ops that it executes."""
 
     constants: Constants
     variants: Variants

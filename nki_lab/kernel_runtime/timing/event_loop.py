@@ -127,8 +127,6 @@ def advance(
     more = True
     for _ in range(budget):
         # -- the next event --------------------------------------------------------------------------------------
-        lane = -1  # to be worked off
-        time = 0
         given = False  # the head of `lane` starts at `time`, as was found before
         if woken:
             lane = woken.pop()
