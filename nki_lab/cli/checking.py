@@ -101,7 +101,8 @@ class FileReport:
 def check_file(job: Job) -> FileReport:
     """Check one file. Whatever it holds, there is a report."""
     try:
-        return _checked(job)
+        with gc_relaxed():
+            return _checked(job)
     except NkiError as error:
         return FileReport(file=job.file, findings=tuple(error.diagnostics))
     except Exception as error:  # noqa: BLE001 - the other files are checked after a mistake of ours
@@ -176,9 +177,9 @@ def _examined(job: Job, source: bytes | Sequence[str], targets: tuple[tuple[int,
         library=job.library,
         possible=job.possible,
         targets=targets,
+        describes=False,
     )
-    with gc_relaxed():
-        found = document.examine(request)
+    found = document.examine(request)
     facts = document.facts
     return _Seen(found, call_sites(facts, found.reach), facts.lines) if facts is not None else _Seen(found, (), ())
 

@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from nki_lab.query.reach import Operation, Reach
-from nki_lab.rules.api_calls import nki_calls
+from nki_lab.rules.api_calls import NkiCall, nki_calls
 from nki_lab.source import SyntaxFacts
-from nki_lab.source.trees import FUNCTIONS
+from nki_lab.source.trees import FUNCTIONS, branches
 
 State = Literal["fully", "partly", "by name", "skipped"]
 STATES: Final[Mapping[State, str]] = MappingProxyType(
@@ -69,11 +69,9 @@ class CallSite:
 
 def call_sites(facts: SyntaxFacts, reach: Reach) -> tuple[CallSite, ...]:
     """Return the calls of NKI's functions in a file, in the order of the text; `reach` is what evaluations came to."""
-    around = _functions_around(facts.tree)
     found = []
-    for call in nki_calls(facts):
+    for call, place in _placed(facts):
         node = call.node
-        place = around.get(id(node), _Place())
         state, reason = _checked(facts.file, node, place, reach)
         if call.obstacle and (state == "by name" or reason == "unknown-operand"):
             state, reason = "skipped", call.obstacle
@@ -90,6 +88,29 @@ def call_sites(facts: SyntaxFacts, reach: Reach) -> tuple[CallSite, ...]:
             )
         )
     return tuple(sorted(found, key=lambda item: (item.line, item.column, -item.end_line, -item.end_column)))
+
+
+def calls_inside(facts: SyntaxFacts, functions: Iterable[str]) -> list[tuple[int, int]]:
+    """Return the places of the calls of NKI's functions in functions at the top level of a file."""
+    by_top = facts.parsed.once("calls by function", lambda: _by_top(facts))
+    return [place for name in functions for place in by_top.get(name, ())]
+
+
+def _by_top(facts: SyntaxFacts) -> dict[str, list[tuple[int, int]]]:
+    found: dict[str, list[tuple[int, int]]] = {}
+    for call, place in _placed(facts):
+        found.setdefault(place.top, []).append((call.node.lineno, call.node.col_offset))
+    return found
+
+
+def _placed(facts: SyntaxFacts) -> list[tuple[NkiCall, _Place]]:
+    """Return the calls of NKI's functions, each with the function around it."""
+
+    def placed() -> list[tuple[NkiCall, _Place]]:
+        around = _functions_around(facts.tree)
+        return [(call, around.get(id(call.node), _Place())) for call in nki_calls(facts)]
+
+    return facts.parsed.once("placed calls", placed)
 
 
 def reached_elsewhere(
@@ -150,11 +171,11 @@ def _functions_around(tree: ast.Module) -> dict[int, _Place]:
             body = [node.body] if isinstance(node, ast.Lambda) else node.body
             inside = {id(item) for item in body}
             stack += [(item, inner, f"{name}.<locals>.") for item in body]
-            stack += [(item, place, prefix) for item in ast.iter_child_nodes(node) if id(item) not in inside]
+            stack += [(item, place, prefix) for item in branches(node) if id(item) not in inside]
         elif isinstance(node, ast.ClassDef):
-            stack += [(item, place, f"{prefix}{node.name}.") for item in ast.iter_child_nodes(node)]
+            stack += [(item, place, f"{prefix}{node.name}.") for item in branches(node)]
         else:
-            stack += [(item, place, prefix) for item in ast.iter_child_nodes(node)]
+            stack += [(item, place, prefix) for item in branches(node)]
     return found
 
 

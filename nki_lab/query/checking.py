@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -76,22 +77,40 @@ def examine(
     examined = evaluated(facts, request, cache)
     unread = facts.parsed.unread
     found = [item for item in examined.findings if item.file != facts.file or item.line not in unread]
-    first = [item for item in syntax if not _is_explained(item, found, facts)]
+    syntax = list(syntax)
+    explained = _explained(syntax, found, facts)
+    first = [item for item in syntax if id(item) not in explained]
     return replace(examined, findings=tuple(apply_noqa(in_order([*found, *first]), facts.file, facts.lines)))
 
 
-def _is_explained(item: Diagnostic, found: Iterable[Diagnostic], facts: SyntaxFacts) -> bool:
-    """Return whether the evaluation found the first fault of the call that a fault of its syntax is in."""
-    lines = {other.line for other in found if other.outcome == "fault" and other.file == facts.file}
-    if item.outcome != "fault" or not lines or item.span is None:
-        return False
-    calls = [facts.span(call) for call in facts.parsed.calls.calls.values() if call.lineno <= item.line]
-    around = [call for call in calls if _holds(call, item.span)]
-    call = max(around, key=lambda span: (span.line, span.column), default=None)
-    return call is not None and any(
-        other.span is not None and other.outcome == "fault" and other.span != item.span and _holds(call, other.span)
-        for other in found
-    )
+def _explained(syntax: Iterable[Diagnostic], found: Iterable[Diagnostic], facts: SyntaxFacts) -> frozenset[int]:
+    """Return the ids of the faults of syntax in a call of which the evaluation found the first fault."""
+    faults: dict[int, list[Span]] = {}
+    for item in found:
+        if item.outcome == "fault" and item.span is not None and item.file == facts.file:
+            faults.setdefault(item.line, []).append(item.span)
+    wanted = [item for item in syntax if item.outcome == "fault" and item.span is not None]
+    if not faults or not wanted:
+        return frozenset()
+    calls = _calls_on(sorted({item.line for item in wanted}), facts)
+    explained = set()
+    for item in wanted:
+        assert item.span is not None
+        around = [call for call in calls.get(item.line, ()) if _holds(call, item.span)]
+        call = max(around, key=lambda span: (span.line, span.column), default=None)
+        lines = faults.keys() & range(call.line, call.end_line + 1) if call is not None else ()
+        if any(span != item.span and call and _holds(call, span) for line in lines for span in faults[line]):
+            explained.add(id(item))
+    return frozenset(explained)
+
+
+def _calls_on(lines: Sequence[int], facts: SyntaxFacts) -> dict[int, list[Span]]:
+    """Return the calls of a module by those of the sorted lines that they are on."""
+    found: dict[int, list[Span]] = {}
+    for node in facts.parsed.calls.calls.values():
+        for i in range(bisect_left(lines, node.lineno), bisect_right(lines, node.end_lineno or node.lineno)):
+            found.setdefault(lines[i], []).append(facts.span(node))
+    return found
 
 
 def _holds(outer: Span, inner: Span) -> bool:

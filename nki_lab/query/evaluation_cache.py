@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from nki_lab.call_records.store import CallRecord
 from nki_lab.diagnostic import Diagnostic
@@ -16,6 +15,7 @@ from nki_lab.kernel_runtime.interpreter import KnownCalls, Launches, Reads, Sign
 from nki_lab.query.estimate import Estimate
 from nki_lab.query.issued import Issued
 from nki_lab.query.reach import Operation, Reach
+from nki_lab.source import ModuleSource
 from nki_lab.source.moved_lines import LineOf, moved_finding, moved_span
 from nki_lab.source.trees import first_line
 
@@ -42,9 +42,12 @@ class Block:
     end_line: int
 
 
-def blocks_of(body: Iterable[ast.stmt], lines: Sequence[str]) -> tuple[Block, ...]:
+def blocks_of(module: ModuleSource) -> tuple[Block, ...]:
     """Return the statements of a module's body."""
-    found = []
+    return module.once("blocks", lambda: tuple(_blocks_of(module.tree.body, module.lines)))
+
+
+def _blocks_of(body: Iterable[ast.stmt], lines: Sequence[str]) -> Iterator[Block]:
     for node in body:
         first = first_line(node)
         last = node.end_lineno or node.lineno
@@ -52,8 +55,7 @@ def blocks_of(body: Iterable[ast.stmt], lines: Sequence[str]) -> tuple[Block, ..
         name, head = "", text
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.body[0].lineno > node.lineno:
             name, head = node.name, "\n".join(lines[first - 1 : node.body[0].lineno - 1])
-        found.append(Block(name, head, text, first, last))
-    return tuple(found)
+        yield Block(name, head, text, first, last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +133,7 @@ class EvaluationCache:
         self._used: dict[Hashable, int] = {}  # the examination that had use for a result
         self._examinations = 0
         self._calls: OrderedDict[Hashable, KnownCalls] = OrderedDict()
+        self._changes: dict[tuple[int, int], _Change] = {}
 
     def calls(self, key: Hashable) -> KnownCalls:
         """Return the known calls of the evaluations that `key` tells apart from others."""
@@ -146,13 +149,13 @@ class EvaluationCache:
         if entry is None:
             return None
         then, result, depends = entry
-        if len(then) != len(blocks) or not all(map(_agree, then, blocks, repeat(depends))):
+        change = self._change(then, blocks)
+        if change.bodies is None or not depends.isdisjoint(change.bodies):
             return None
         self._note_use(key)
-        line_of = _lines_between(then, blocks)
-        if line_of is not None:
-            result = moved_lines(result, line_of, file)
-            self._kept[key] = (blocks, result, depends)
+        if change.line_of is not None:
+            result = moved_lines(result, change.line_of, file)
+        self._kept[key] = (blocks, result, depends)  # the blocks hold a text of the module: today's is there anyway
         assert isinstance(result, kind)
         return result
 
@@ -166,12 +169,23 @@ class EvaluationCache:
     def end_examination(self) -> None:
         """Note that a text has been examined to its end, and forget results of texts that are long gone."""
         self._examinations += 1
+        self._changes.clear()
         for key in [key for key, used in self._used.items() if used < self._examinations - UNUSED]:
             self._forget(key)
 
     def __len__(self) -> int:
         """Return the number of results."""
         return len(self._kept)
+
+    def _change(self, then: tuple[Block, ...], now: tuple[Block, ...]) -> _Change:
+        """Return what has changed between two states of a module, which is found out once for all results."""
+        if then is now:
+            return _UNCHANGED
+        key = id(then), id(now)
+        known = self._changes.get(key)
+        if known is None or known.then is not then or known.now is not now:
+            known = self._changes[key] = _Change(then, now, _changed_bodies(then, now), _lines_between(then, now))
+        return known
 
     def _note_use(self, key: Hashable) -> None:
         self._kept.move_to_end(key)
@@ -181,14 +195,35 @@ class EvaluationCache:
         del self._kept[key], self._used[key]
 
 
-def _agree(then: Block, now: Block, depends: frozenset[str]) -> bool:
-    if then.function != now.function:
-        return False
-    return then.head == now.head if then.function and then.function not in depends else then.text == now.text
+class _Change(NamedTuple):
+    """The functions whose bodies differ between two states; None where something else differs. With the lines' map."""
+
+    then: tuple[Block, ...]
+    now: tuple[Block, ...]
+    bodies: frozenset[str] | None
+    line_of: LineOf | None
+
+
+_UNCHANGED: Final = _Change((), (), frozenset(), None)
+
+
+def _changed_bodies(then: tuple[Block, ...], now: tuple[Block, ...]) -> frozenset[str] | None:
+    """Return the functions whose bodies differ between two states of a module; None where something else does."""
+    if len(then) != len(now):
+        return None
+    differing = [(old, new) for old, new in zip(then, now, strict=True) if old is not new and old.text != new.text]
+    for old, new in differing:
+        if not old.function or old.function != new.function or old.head != new.head:
+            return None
+    if any(old.function != new.function for old, new in zip(then, now, strict=True)):
+        return None
+    return frozenset(new.function for _, new in differing)
 
 
 def _lines_between(then: tuple[Block, ...], now: tuple[Block, ...]) -> LineOf | None:
-    """Return the map of lines between agreeing blocks; None where no line has moved."""
+    """Return the map of lines between two states; None where no line has moved."""
+    if len(then) != len(now):
+        return None
     starts = [block.line for block in then]
     offsets = [new.line - old.line for old, new in zip(then, now, strict=True)]
     if not any(offsets):

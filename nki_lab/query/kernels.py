@@ -22,8 +22,9 @@ from nki_lab.kernel_runtime.interpreter import (
 )
 from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
 from nki_lab.query import found_calls, messages, sampling
-from nki_lab.query.call_sites import CallSite, call_sites
+from nki_lab.query.call_sites import CallSite, call_sites, calls_inside
 from nki_lab.query.callers import called_elsewhere, calls_in
+from nki_lab.query.equal_functions import EqualFunctions
 from nki_lab.query.evaluation_cache import (
     Block,
     EvaluationCache,
@@ -106,7 +107,7 @@ def parts_of(facts: SyntaxFacts) -> Iterator[Part]:
         end = own[later] if later < len(own) else len(body)
         by_end.setdefault(end, []).append(kernel)
     by_end = by_end or {len(body): []}  # it may call kernels of other modules
-    blocks = blocks_of(body, facts.lines)
+    blocks = blocks_of(facts.parsed)
     for end, kernels in by_end.items():
         module = facts.parsed
         if end != len(body):
@@ -134,6 +135,9 @@ class _ModuleEvaluation:
         self._recorded: Calls | None = None
         self._verdicts: list[Verdict] = []
         self._states = ModuleStates()
+        self._equal = EqualFunctions(facts)
+        self._sampled = 0
+        self._unsampled: list[KernelFunction] = []
         self._charged: dict[tuple[str, int], int] = {}  # steps of modules, by part
 
     def run(self) -> Examination:
@@ -168,6 +172,8 @@ class _ModuleEvaluation:
                 ]
             )
             self._evaluate_helpers()
+        if self._unsampled:
+            self._findings.append(messages.not_sampled(facts, self._unsampled, request.steps))
         reach = joined([*(item.reach for item in self._known), Reach(excused=self._excused)])
         if self._without_shapes:
             sites = call_sites(facts, reach)
@@ -230,7 +236,7 @@ class _ModuleEvaluation:
         facts, request = self._facts, self._request
         if request.explicit is not None:
             return
-        part = Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
+        part = Part(facts.parsed, (), blocks_of(facts.parsed))
         entries = {item.node.name for item in facts.functions if item.is_entry}
         reached = {item.node: item.dialect for item in facts.functions}
         for name, signatures in request.given.items():
@@ -291,11 +297,20 @@ class _ModuleEvaluation:
         """Evaluate a function of whose arguments nothing is known: what is wrong then is wrong for all of them."""
         request, file = self._request_for(part, function), part.module.file
         name, dialect = function.node.name, function.dialect
-        key = ("assumed", file, name, len(part.blocks), request.arch.target, request.options, dialect, request.possible)
+        shape = ("assumed", file, len(part.blocks), request.arch.target, request.options, dialect, request.possible)
+        key, node = (*shape, name), part.module.function(name)
         if self._left <= 0:
-            self._excused[name] = "no-steps"
+            self._leave_out(function)
             return
-        found = self._cache.recall(key, part.blocks, file, KernelEvaluation)
+        found = None if node is None else self._equal.recall(shape, node)
+        if found is None and self._sampled >= messages.MOST_SAMPLED:
+            self._leave_out(function)
+            return
+        if found is None:
+            self._sampled += 1
+            found = self._cache.recall(key, part.blocks, file, KernelEvaluation)
+            if found is not None and node is not None and request.library.holds(found.reads):
+                self._equal.keep(shape, node, found)
         if found is None or not request.library.holds(found.reads):
             known = self._cache.calls(("assumed", request.arch.target, request.options))
             spent = 0
@@ -320,7 +335,13 @@ class _ModuleEvaluation:
                 spent += result.steps
                 return result
 
-            sampled = [sampling.first(once)] if request.light else sampling.runs(once)
+            def settles(runs: list[sampling.Run]) -> bool:
+                if request.describes or request.possible or file != self._facts.file:
+                    return False
+                entered = outermost({name}.union(*(run.result.entered for run in runs)))
+                return sampling.refutes_all(runs, calls_inside(self._facts, entered), file)
+
+            sampled = [sampling.first(once)] if request.light else sampling.runs(once, settles)
             results = [run.result for run in sampled]
             depends = outermost({name}.union(*(item.called for item in results)))
             numbers = numbers_in(part.module.function(item) for item in depends)
@@ -339,12 +360,19 @@ class _ModuleEvaluation:
                 module_steps=results[0].module_steps,
             )
             self._cache.keep(key, part.blocks, found, found.depends)
+            if node is not None:
+                self._equal.keep(shape, node, found)
         self._charge(part, found.steps, found.module_steps)
         self._known.append(Examination(variables=found.variables, reach=found.reach))
         self._entered |= found.reach.entered
         self._findings += found.findings
         if name not in found.reach.entered:
             self._excused[name] = found.unentered
+
+    def _leave_out(self, function: KernelFunction) -> None:
+        """Note a function without shapes that is not evaluated any more."""
+        self._excused[function.node.name] = "no-steps"
+        self._unsampled.append(function)
 
     def _evaluate_helpers(self) -> None:
         """Evaluate the functions of a module with NKI that no evaluation entered, but for those that launch kernels.
@@ -354,7 +382,7 @@ class _ModuleEvaluation:
         facts = self._facts
         if facts.dialect is None:
             return
-        part = Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
+        part = Part(facts.parsed, (), blocks_of(facts.parsed))
         reached = {item.node: item.dialect for item in facts.functions}
         helpers: dict[str, KernelFunction] = {}
         kernels = {item.node for item in facts.functions if item.is_entry}
@@ -399,7 +427,7 @@ class _ModuleEvaluation:
                 count += 1
                 if count > found_calls.MOST_KERNELS:
                     return
-                part = Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
+                part = Part(module, (kernel,), blocks_of(module))
                 result = self._evaluate_call(part, kernel, signatures[0])
                 if result is not None and result is not _LATE:
                     here = found_calls.as_typed(result.findings, facts.file, saved.lines, facts.lines)
@@ -414,7 +442,7 @@ class _ModuleEvaluation:
             kernel = found_calls.function_of(module, name)
             if kernel is None or _is_foreign(kernel.dialect):
                 continue
-            part = Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
+            part = Part(module, (kernel,), blocks_of(module))
             found = ((signature, self._evaluate_call(part, kernel, signature)) for signature in signatures)
             asked = [(signature, item) for signature, item in found if item is not None and item is not _LATE]
             self._known += [Examination(reach=replace(item.reach, entered=frozenset())) for _, item in asked]
@@ -462,9 +490,8 @@ class _ModuleEvaluation:
         """
         request = request or self._request_for(part, kernel)
         file, values = part.module.file, signature_key(signature)
-        key = (
+        shape = (
             file,
-            kernel.node.name,
             len(part.blocks),
             values,
             request.arch.target,
@@ -475,6 +502,7 @@ class _ModuleEvaluation:
             inner,
             signature.assumed,
         )
+        key, node = (*shape, kernel.node.name), part.module.function(kernel.node.name)
         if self._left <= 0:
             return None
         left = self._left + self._charged.get((file, len(part.blocks)), 0)
@@ -483,6 +511,8 @@ class _ModuleEvaluation:
         if found is None or not found.is_within(allowed) or not request.library.holds(found.reads):
             shared = (*key, part.module.text, allowed)
             found = None if values is None else found_calls.recall(shared, request.library)
+            if found is None and values is not None and node is not None:
+                found = self._equal.recall((*shape, allowed), node)
             if found is None:
                 budget = replace(request.budget, steps=allowed)
                 known = self._cache.calls((request.arch.target, request.options, replace(budget, steps=0)))
@@ -491,6 +521,8 @@ class _ModuleEvaluation:
                 )
             if values is not None:
                 found_calls.keep(shared, found)
+                if node is not None:
+                    self._equal.keep((*shape, allowed), node, found)
                 self._cache.keep(key, part.blocks, found, found.depends)
         self._charge(part, found.steps - found.module_steps, found.module_steps)
         return found

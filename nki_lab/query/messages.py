@@ -61,6 +61,24 @@ def out_of_steps(facts: SyntaxFacts, kernel: KernelFunction, steps: int) -> Diag
     )
 
 
+def not_sampled(facts: SyntaxFacts, functions: Sequence[KernelFunction], steps: int) -> Diagnostic:
+    """Return the NKI120 finding of the functions without shapes that the budget of their file does not reach."""
+    first, *others = sorted((item.node for item in functions), key=lambda node: node.lineno)
+    more = f" and {len(others):,} more functions without shapes are" if others else ", which has no shapes, is"
+    return diagnose(
+        "NKI120",
+        f"{first.name}{more} not evaluated: those above took the budget of a file, {MOST_SAMPLED:,} functions without"
+        f" shapes that differ, or {steps:,} steps",
+        span=facts.name_span(first),
+        limit="an editor answers in bounded time and memory; the syntax rules apply in any case",
+        help="annotate the parameters with shapes, or split the file",
+    )
+
+
+MOST_SAMPLED: Final = 500
+"""Functions of one file, of different texts, that are evaluated with assumed arguments: some seconds."""
+
+
 def without_shapes(facts: SyntaxFacts, kernels: Sequence[KernelFunction], sites: Sequence[CallSite]) -> Diagnostic:
     """Return the NKI121 finding of the kernels whose shapes the source does not give; `sites` are the calls around."""
     first, *others = sorted((item.node for item in kernels), key=lambda node: node.lineno)

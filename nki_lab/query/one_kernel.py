@@ -53,7 +53,8 @@ class EvaluationRequest:
     instructions are found: a run that follows judges the whole program. `alone` says that the facts are those of one
     kernel among others. `light` evaluates a function without shapes once, and concludes nothing from it. With
     `possible`, what is wrong for some arguments of a function without shapes is found too. Cells that name a target are
-    evaluated for that one: `targets` has their first and last lines.
+    evaluated for that one: `targets` has their first and last lines. Unless it `describes`, nobody reads what variables
+    are: functions without shapes take no runs for that alone.
     """
 
     arch: Arch
@@ -69,6 +70,7 @@ class EvaluationRequest:
     light: bool = False
     recorded: Calls = field(default_factory=dict)
     targets: tuple[tuple[int, int, str], ...] = ()
+    describes: bool = True
 
     def at(self, line: int) -> EvaluationRequest:
         """Return the request for a function that begins on a line."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import gcd
@@ -39,10 +39,11 @@ def steps_of(assumptions: Assumptions) -> int:
     return STEPS if assumptions.draw is None else _FITTING_STEPS
 
 
-def runs(evaluate: Evaluate) -> list[Run]:
+def runs(evaluate: Evaluate, settles: Callable[[list[Run]], bool] = lambda _: False) -> list[Run]:
     """Return the evaluations of a function under each variant of the assumptions, and with values that fit it.
 
-    Stops where three more variants have brought no operation that was not evaluated before.
+    Stops where three more variants have brought no operation that was not evaluated before, and before values are made
+    to fit where the variants `settles` already what is found.
     """
     taken: dict[ast.expr, set[tuple[bool, bool]]] = {}
     found: list[Run] = []
@@ -57,9 +58,28 @@ def runs(evaluate: Evaluate) -> list[Run]:
         idle = 0 if new else idle + 1
         if idle == 3:
             break
+    if settles(found):
+        return found
     if any(run.assumptions.used for run in found) and any(run.result.operations for run in found):
         found += [fitted(evaluate, variant, variant) for variant in range(4)]
     return found
+
+
+def refutes_all(found: list[Run], calls: Iterable[tuple[int, int]], file: str) -> bool:
+    """Return whether each operation of a function is right in one of the runs: then nothing is wrong for all values.
+
+    `calls` are the places of the calls of NKI's functions in it, and in the functions of its `file` that it enters.
+    """
+    operations = frozenset[Operation]().union(*(run.result.operations for run in found))
+    right: set[Operation] = set()
+    for run in found:
+        spans = [item.span for item in run.result.diagnostics if item.outcome != "advice" or item.span is None]
+        wrong = [span and _operation_at(span, operations) for span in spans]
+        others = any(item.code[3] not in "23" for item in run.result.diagnostics)
+        if None in wrong or others or run.result.modules or run.result.unknown:
+            return False
+        right |= run.result.evaluated.difference(filter(None, wrong))
+    return all((file, *place) in right for place in calls)
 
 
 def first(evaluate: Evaluate) -> Run:

@@ -11,6 +11,7 @@ from weakref import WeakSet
 from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.parsing import PARSER_FAILURES, unparsable
+from nki_lab.source.trees import branches
 
 _compiled: WeakSet[ast.stmt] = WeakSet()
 """Statements of modules that compile; Python's compiler looks at each on its own, but for what is declared global."""
@@ -90,17 +91,27 @@ def _is_safe_to_compile(statement: ast.stmt) -> bool:
     safe = True
     while stack:
         node, around = stack.pop()
+        if type(node) not in _NESTING:
+            stack += [(child, around) for child in branches(node)]
+            continue
         inside = _inside(node, around)
         if _INLINED and isinstance(node, _COMPREHENSIONS):
             if inside.blocks > _MOST_BLOCKS:
                 raise SyntaxError("too many statically nested blocks", ("", node.lineno, node.col_offset + 1, None))
             safe = safe and inside.handlers <= _MOST_BLOCKS
-        safe = safe and inside.finals <= _MOST_FINALLY
         finals = set(map(id, node.finalbody)) if isinstance(node, ast.Try | ast.TryStar) else set()
-        for child in ast.iter_child_nodes(node):
+        safe = safe and inside.finals + bool(finals) <= _MOST_FINALLY
+        for child in branches(node):
             deeper = inside._replace(finals=inside.finals + 1) if id(child) in finals else inside
             stack.append((child, deeper))
     return safe
+
+
+_NESTING: Final = frozenset((
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.GeneratorExp, ast.ClassDef, *_COMPREHENSIONS, ast.Try,
+    ast.TryStar, ast.With, ast.AsyncWith, ast.For, ast.While, ast.AsyncFor,
+))  # fmt: skip
+"""Nodes that change the nesting of what they contain."""
 
 
 def _inside(node: ast.AST, around: _Nesting) -> _Nesting:

@@ -36,6 +36,10 @@ class Launch:
     schedule: tuple[Pair, ...] = ()
     records: bool = False
 
+    def __hash__(self) -> int:
+        """Hash what differs between most launches: plans are found by them, in each call."""
+        return hash((self.function, self.grid, self.target))
+
     @property
     def arch(self) -> Arch:
         """The target."""

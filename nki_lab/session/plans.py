@@ -256,9 +256,6 @@ def keep(
 def _reported(program: Program) -> Iterator[None]:
     """Tell whoever follows the runs of this thread of one that consists of its values only."""
     monitor = current_monitor()
-    if not monitor.is_followed:
-        yield
-        return
     monitor.open(program.name, program.arch.target)
     monitor.begin("numerics", len(program))
     try:
@@ -278,7 +275,10 @@ def _performed(plan: Plan, signature: Signature, on_target: OnTarget) -> Executi
         number: np.ascontiguousarray(host, dtype=dtype)
         for (number, dtype), host in zip(plan.inputs, signature.hosts, strict=True)
     }
-    with _reported(executor.program):
+    if current_monitor().is_followed:
+        with _reported(executor.program):
+            executor.again(values)
+    else:
         executor.again(values)
     flat: list[object] = []
     outputs = arrays.map_leaves(plan.structure, lambda leaf: given_back(executor, leaf, plan.kind, flat))

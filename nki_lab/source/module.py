@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.source.scopes import Scope, inner_nodes
-from nki_lab.source.trees import Extent, children, extent
+from nki_lab.source.trees import Extent, branches, extent
 from nki_lab.source_files import lines_of
 
 PARSER_FAILURES: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
@@ -183,7 +183,7 @@ def _calls(tree: ast.Module) -> Calls:
             found.first.setdefault(node.lineno, node)
         elif isinstance(node, _HEADED):
             found.headers.setdefault(extent(node), _header(node))
-        stack.extend(reversed(children(node)))
+        stack.extend(reversed(branches(node)))
     return found
 
 
@@ -201,7 +201,7 @@ def _assigned(tree: ast.Module) -> Iterator[tuple[Extent, str]]:
                 pairs += zip(target.elts, value.elts, strict=True)  # and theirs
             elif isinstance(target, ast.Name | ast.Attribute) and value is not None:
                 yield extent(value), ast.unparse(target)
-        stack.extend(reversed(children(node)))
+        stack.extend(reversed(branches(node)))
 
 
 def _header(node: ast.If | ast.While | ast.For | ast.With) -> ast.expr:

@@ -136,7 +136,8 @@ def bound_by(node: ast.AST) -> Iterator[str]:
 def inner_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Yield the nodes of one scope: nested functions, classes and comprehensions are given, not entered.
 
-    What they evaluate outside themselves (defaults, decorators, bases, a comprehension's walrus) is entered.
+    What they evaluate outside themselves (defaults, decorators, bases, a comprehension's walrus) is entered. Constants
+    in lists, tuples and sets are left out: a table has a million of them.
     """
     stack = list(body)
     while stack:
@@ -147,10 +148,13 @@ def inner_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
         elif isinstance(node, _COMPREHENSIONS):
             stack.extend(item.target for item in ast.walk(node) if isinstance(item, ast.NamedExpr))
             stack.append(node.generators[0].iter)
+        elif isinstance(node, _DISPLAYS):
+            stack.extend([item for item in node.elts if type(item) is not ast.Constant])
         else:
             stack.extend(children(node))
 
 
+_DISPLAYS: Final = (ast.List, ast.Tuple, ast.Set)
 OWN_SCOPE: Final = frozenset((*FUNCTIONS, ast.ClassDef, ast.Lambda))
 
 

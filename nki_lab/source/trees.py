@@ -59,6 +59,16 @@ def children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+_LEAVES: Final = frozenset((ast.Constant, ast.Name))
+"""Nodes without children. A table has a million of them."""
+
+
+def branches(node: ast.AST) -> list[ast.AST]:
+    """Return the child nodes, but for names and constants, contexts and operators."""
+    found = children(node)
+    return found if _LEAVES.isdisjoint(map(type, found)) else [item for item in found if type(item) not in _LEAVES]
+
+
 def parameters(arguments: ast.arguments) -> list[ast.arg]:
     """Return every parameter, `*args` and `**kwargs` last."""
     extra = [arg for arg in (arguments.vararg, arguments.kwarg) if arg is not None]

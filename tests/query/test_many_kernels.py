@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import math
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 from nki_lab import check, query
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.interpreter.module_states import ModuleStates
+from nki_lab.query import messages, one_kernel
 from nki_lab.query.evaluation_cache import Examination
 
 KERNELS = sorted((Path(__file__).parents[1] / "kernels").glob("*.py"))[::6]
@@ -38,6 +42,14 @@ class Options:
 
 
 OPTIONS = Options()
+SEEN = {3}
+
+
+def grown(found=[7]):
+    found.append(len(SEEN))
+    SEEN.add(len(found))
+    return len(found)
+
 
 
 def made(rows, columns):
@@ -57,6 +69,9 @@ BODIES = (
     "global ROWS\n    ROWS = 64\n    nisa.tensor_copy(dst=made(ROWS, 8), src=made(64, 8))",
     "nisa.tensor_copy(dst=made(ROWS, 8), src=made(64, 8))",
     "nisa.tensor_copy(dst=x, src=made(ROWS, 8))",
+    "rows = TABLE.pop('rows')\n    rows.clear()\n    nisa.tensor_copy(dst=made(len(rows) + 1, 8), src=made(2, 8))",
+    "grown()\n    nisa.tensor_copy(dst=made(len(SEEN), 8), src=made(1, 8))",
+    "nisa.tensor_copy(dst=made(grown(), 8), src=made(5, 8))",
 )
 HEADS = ("@nki.jit\ndef {}(x):\n    ", "@nki.jit\ndef {}(x: nt.tensor[128, 64]):\n    ", "def {}(x, n: int):\n    ")
 
@@ -120,3 +135,116 @@ def test_the_last_of_many_kernels_is_checked_too() -> None:
     wrong = "@nki.jit\ndef last(x):\n    nisa.tensor_copy(dst=made(ROWS, 8), src=made(64, 8))\n    return x\n"
     found = findings(HEAD + "".join(map(long.format, range(120))) + wrong)
     assert [item[0] for item in found] == ["NKI203"]
+
+
+def kernels(count: int, line: str) -> str:
+    """A module with so many kernels, each with shapes, and as many tables as kernels."""
+    tables = "".join(f"T{i} = [{i}, (1, {{'a': [{i}]}})]\n" for i in range(count))
+    kernel = "@nki.jit\ndef f{0}(x: nt.tensor[128, 64]):\n    {1}\n    return x\n\n"
+    return HEAD + tables + "".join(kernel.format(i, line.format(i)) for i in range(count))
+
+
+def seconds(texts: Sequence[str]) -> float:
+    """Processor time of examining a text, and each that follows it."""
+    document = query.Document("k.py")
+    gc.collect()
+    gc.disable()
+    try:
+        begun = time.process_time()
+        for text in texts:
+            document.update(text)
+            document.examine(query.EvaluationRequest(arch=arch_of("trn2")))
+        return time.process_time() - begun
+    finally:
+        gc.enable()
+
+
+def growth(texts: Callable[[int], Sequence[str]], size: int) -> float:
+    """How many times as long twice the size takes: the least times of up to six rounds, of fewer where that is clear."""
+    small = large = math.inf
+    for _ in range(6):
+        small, large = min(small, seconds(texts(size))), min(large, seconds(texts(2 * size)))
+        if large <= MOST * small:
+            break
+    return large / small
+
+
+MOST = 2.6
+
+
+@pytest.mark.parametrize("line", ["SIZES.append({})", "TABLE[{}] = []", "T{}[0] = 7", "OPTIONS.width = {}"])
+def test_twice_as_many_kernels_that_change_objects_of_the_module_take_about_twice_as_long(line: str) -> None:
+    assert growth(lambda size: [kernels(size, line)], 80) <= MOST
+
+
+def test_an_edit_of_twice_as_many_kernels_takes_about_twice_as_long() -> None:
+    def edits(count: int) -> list[str]:
+        text = kernels(count, "n = {}")
+        return [text, text.replace("n = 7\n", "n = 8\n"), text.replace("n = 7\n", "n = 8\n    m = 9\n")]
+
+    assert growth(edits, 120) <= MOST
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        lambda n: f"T = [{', '.join(map(str, range(n * 200)))}]\n",
+        lambda n: "T = [\n" + "    1.5,\n" * (n * 200) + "]\n",
+        lambda n: "".join(f"def f{i}(:\n    x = (((\n" for i in range(n)),
+        lambda n: "x = " + "(" * (n * 20) + "\n",
+        lambda n: "\n".join("if x:\n" + " " * (i % 90) + "else: {[(" for i in range(n)),
+    ],
+    ids=["one line", "lines", "heads", "brackets", "blocks"],
+)
+def test_twice_as_long_a_table_or_broken_text_takes_about_twice_as_long(text: Callable[[int], str]) -> None:
+    assert growth(lambda size: [HEAD + text(size)], 300) <= MOST
+
+
+EQUAL = (
+    "@nki.jit\ndef f{0:03}({1}):\n    t = made(ROWS, 8)\n    nisa.tensor_copy(dst=t, src=made(64, 8))\n    return x\n"
+)
+
+
+@pytest.mark.parametrize("parameter", ["x", "x: nt.tensor[128, 64]"])
+def test_equal_functions_have_equal_findings_each_at_its_own_lines(parameter: str) -> None:
+    source = HEAD + "".join(EQUAL.format(i, parameter) for i in range(7))
+    lines = source.split("\n")
+    found = [item for item in check("k.py", source=source) if item.code == "NKI203"]
+    assert [item.line for item in found] == [i + 1 for i, line in enumerate(lines) if "src=made(64" in line]
+    assert len({item.message for item in found}) == 1
+
+
+def test_equal_functions_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    names, evaluate = [], one_kernel.evaluate
+
+    def counted(module: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        names.append(name)
+        return evaluate(module, name, *args, **kwargs)
+
+    monkeypatch.setattr(one_kernel, "evaluate", counted)
+    check("k.py", source=HEAD + "".join(EQUAL.format(i, "x: nt.tensor[128, 96]") for i in range(7)))
+    assert names == ["f000"]
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        ("def f1(x, n=ROWS):\n    t = made(n, 8)\n    nisa.tensor_copy(dst=t, src=made(128, 8))\n", ""),
+        ("def f1(x):\n    nisa.tensor_copy(dst=made(n(f1), 8), src=made(128, 8))\n", ""),
+    ],
+    ids=["defaults", "its own name"],
+)
+def test_functions_of_which_more_than_the_text_tells_are_evaluated_each(first: str, second: str) -> None:
+    again = first.replace("f1", "f2")
+    between = "ROWS = 64\ndef n(f):\n    return 64 if f.__name__ == 'f2' else 128\n"
+    alone = findings(HEAD + between + again)
+    together = findings(HEAD + first + between + again)
+    assert [item for item in together if item in alone] == alone
+
+
+def test_a_budget_that_ends_is_said_once_for_all_functions_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "MOST_SAMPLED", 3)
+    source = HEAD + "".join(f"def g{i}(x):\n    nisa.memset(dst=x, value={i}.0)\n\n" for i in range(9))
+    found = [item for item in check("k.py", source=source) if item.code == "NKI120"]
+    assert len(found) == 1
+    assert "more functions without shapes are not evaluated" in found[0].message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -117,11 +118,16 @@ class MeteredBuilder(Builder):
         raise Unobservable
 
 
+@cache
+def _metered(base: type[Builder]) -> type[MeteredBuilder]:
+    return type(f"Metered{base.__name__}", (MeteredBuilder, base), {})
+
+
 def metered_builder(
     program: Program, meter: Meter, findings: list[Diagnostic], base: type[Builder] = KernelBuilder
 ) -> MeteredBuilder:
     """Return a builder of the dialect's class `base` that records into `program` and adds its notes to `findings`."""
-    builder: MeteredBuilder = type(f"Metered{base.__name__}", (MeteredBuilder, base), {})(program)
+    builder = _metered(base)(program)  # type: ignore[arg-type]  # a class is hashable
     builder.meter, builder.findings = meter, findings
     return builder
 
@@ -174,6 +180,7 @@ def evaluate(
             if known_calls is not None and dialect == "current":
                 interpreter.memory = CallMemory(known_calls, interpreter)
             function = interpreter.main.globals.get(function_name, UNKNOWN)
+            interpreter.main.read.add(function_name)
             function = function.function if isinstance(function, Launch) else function
             if isinstance(function, Function):
                 with recording(builder):

@@ -22,6 +22,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
 )
 from nki_lab.kernel_runtime.interpreter.host_code import is_host_call
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
+from nki_lab.kernel_runtime.interpreter.observing import is_watched
 from nki_lab.kernel_runtime.interpreter.operators import (
     BINARY,
     UNARY,
@@ -152,6 +153,10 @@ def _compare(node: ast.Compare, scope: Scope) -> Expression:
 
 def compile_items(nodes: list[ast.expr], scope: Scope, owner: ast.AST) -> Expression:
     """Return the function that lists the values of expressions, starred ones spread; UNKNOWN where one of those is."""
+    if len(nodes) >= _LONG and not is_watched(owner) and set(map(type, nodes)) == {ast.Constant}:
+        values = [node.value for node in nodes if isinstance(node, ast.Constant)]
+        values = [_plain(value) if type(value) is int else value for value in values]
+        return lambda frame: values.copy()
     parts = [
         (
             isinstance(node, ast.Starred),
@@ -338,8 +343,17 @@ _QUICK: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
 
 @compiles(ast.Constant)
 def _constant(node: ast.Constant, scope: Scope) -> Expression:
-    value: Value = UNKNOWN if isinstance(node.value, int) and node.value.bit_length() > 1024 else node.value
+    value = _plain(node.value)
     return lambda frame: value
+
+
+def _plain(value: Value) -> Value:
+    """Return the value of a constant; UNKNOWN for an integer that is too large."""
+    return UNKNOWN if isinstance(value, int) and value.bit_length() > 1024 else value
+
+
+_LONG: Final = 64
+"""Constants of a table, which are then one part and not a part each: there are tables of a million numbers."""
 
 
 @compiles(ast.Name)

@@ -495,8 +495,10 @@ class Interpreter:
 
     def global_value(self, name: str, node: ast.AST, frame: Frame) -> Value:
         """Return the value of a global or builtin name."""
-        found = frame.module.globals.get(name, MISSING)
+        module = frame.module
+        found = module.globals.get(name, MISSING)
         if found is not MISSING:
+            module.read.add(name)
             return found
         if name in _BUILTINS and name not in frame.module.source.scope.names:
             return MODELLED.get(name, UNKNOWN)

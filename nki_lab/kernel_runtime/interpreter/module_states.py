@@ -1,15 +1,16 @@
 """Modules whose statements were evaluated once, for the evaluations of all their functions.
 
 A module with thousands of kernels would otherwise be evaluated thousands of times. What its statements left is handed
-on as it is, to an evaluation with everything else of its own. A state goes where an evaluation has changed something
-of it (a list, an object, a name of a module): the next one evaluates the statements again. States that hold values of
-which it is not known whether they change, tensors among them, are not kept.
+on as it is, to an evaluation with everything else of its own. Lists, dictionaries, sets and objects that an evaluation
+has changed are put back: only those that the names it looked up lead to are compared. A state goes where an evaluation
+has changed a name of a module or an attribute of a class: the next one evaluates the statements again. States that hold
+values of which it is not known whether they change, tensors among them, are not kept.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from enum import Enum
 from operator import is_
 from types import BuiltinFunctionType, FunctionType
@@ -74,20 +75,38 @@ class _State:
         parts.frame(interpreter.base)
         parts.walk(scope.globals for scope in interpreter.modules.scopes.values())
         parts.walk([interpreter.main.globals, *interpreter.modules.namespaces()])
-        self._frames, self._contents = parts.frames, parts.contents
-        self._tables = {id(scope.globals) for scope in (interpreter.main, *interpreter.modules.scopes.values())}
+        self._frames, self._contents = parts.frames, {id(value): (value, before) for value, before in parts.contents}
+        self._scopes = {id(scope): scope for scope in (interpreter.main, *interpreter.modules.scopes.values())}
+        self._tables = frozenset(id(scope.globals) for scope in self._scopes.values())
+        self._led_to: dict[tuple[int, str], list[tuple[Any, Any]]] = {}
 
-    def is_intact(self) -> bool:
-        """Return whether the last evaluation left everything as it was."""
+    def restore(self) -> bool:
+        """Put back what the last evaluation has changed; False where that is not possible."""
         if self._interpreter.shared_changes:
             return False
-        return all(
-            len(value) == len(before) if id(value) in self._tables else _same(value, before)
-            for value, before in self._contents
-        )
+        if any(len(self._contents[table][0]) != len(self._contents[table][1]) for table in self._tables):
+            return False
+        for key, scope in self._scopes.items():
+            for name in scope.read:
+                for value, before in self._reachable(key, name):
+                    if not _same(value, before):
+                        _put_back(value, before)
+        return True
+
+    def _reachable(self, scope: int, name: str) -> list[tuple[Any, Any]]:
+        """Return the containers that a name of a module led to when its statements had been evaluated."""
+        found = self._led_to.get((scope, name))
+        if found is None:
+            names = self._contents[id(self._scopes[scope].globals)][1]
+            parts = _Parts(self._contents, self._tables)
+            parts.walk([names[name]] if name in names else ())
+            found = self._led_to[scope, name] = parts.contents
+        return found
 
     def give(self, interpreter: Interpreter) -> None:
         """Let an interpreter go on from here."""
+        for scope in self._scopes.values():
+            scope.read.clear()
         for frame in self._frames:
             frame.interpreter, frame.meter = interpreter, interpreter.meter
         interpreter.imports, interpreter.main, interpreter.base = self._imports, self._main, self._base
@@ -113,7 +132,7 @@ class ModuleStates:
     def enter(self, key: Hashable, interpreter: Interpreter, run: Callable[[Interpreter], bool], most: int) -> None:
         """Let an interpreter have evaluated the statements of its module, as `run` does, in less than `most` steps."""
         known = self._kept.get(key)
-        if known is not None and known.is_intact() and (known.steps < most if known.complete else known.steps >= most):
+        if known is not None and known.restore() and (known.steps < most if known.complete else known.steps >= most):
             known.give(interpreter)
             return
         self._lost[key] += known is not None
@@ -128,11 +147,19 @@ class ModuleStates:
 
 
 class _Parts:
-    """The frames and the contents of all values that a module's names lead to."""
+    """The frames and the contents of all values that a module's names lead to.
 
-    def __init__(self) -> None:
+    `before` has the contents that containers had, by their ids; without it they are copied now. Tables of names among
+    the `outside` are not entered.
+    """
+
+    def __init__(
+        self, before: Mapping[int, tuple[Any, Any]] | None = None, outside: frozenset[int] = frozenset()
+    ) -> None:
         self.frames: list[Frame] = []
         self.contents: list[tuple[Any, Any]] = []
+        self._before = before
+        self._outside = outside
         self._seen: set[int] = set()
         self._waiting: list[Value] = []
 
@@ -153,19 +180,25 @@ class _Parts:
         while frame is not None and id(frame) not in self._seen:
             self._seen.add(id(frame))
             self.frames.append(frame)
-            self._waiting += [frame.locals, frame.module.globals]
+            self._waiting += [item for item in (frame.locals, frame.module.globals) if id(item) not in self._outside]
             frame = frame.parent
 
     def _contents(self, value: Any) -> None:
-        self.contents.append((value, value.copy()))
-        self._waiting.extend((*value, *value.values()) if isinstance(value, dict) else value)
+        if self._before is None:
+            self.contents.append((value, value.copy()))
+        elif id(value) in self._before:
+            self.contents.append(self._before[id(value)])
+            value = self.contents[-1][1]
+        inside = (*value, *value.values()) if isinstance(value, dict) else value
+        if not _ATOMS.issuperset(map(type, inside)):
+            self._waiting.extend(inside)
 
     def _open(self, value: Value) -> None:
         match value:
             case dict() | list() | set():
                 self._contents(value)
             case tuple() | frozenset():
-                self._waiting.extend(value)
+                self._waiting.extend(() if _ATOMS.issuperset(map(type, value)) else value)
             case slice():
                 self._waiting += [value.start, value.stop, value.step]
             case Function():
@@ -196,6 +229,12 @@ class _Parts:
 
 def _copied(value: Any) -> Any:
     return value.copy() if isinstance(value, dict | list | set) else value
+
+
+def _put_back(value: Any, before: Any) -> None:
+    """Give a container the contents that it had."""
+    value.clear()
+    (value.extend if isinstance(value, list) else value.update)(before)
 
 
 def _same(now: Any, before: Any) -> bool:

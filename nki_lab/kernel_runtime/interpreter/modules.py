@@ -25,14 +25,16 @@ class ModuleScope:
     """A module that is being evaluated: its text and its names.
 
     Modules among `open_stars` may have bound any name here: everything is imported from them, and they are not known.
+    `read` are the names that were looked up.
     """
 
-    __slots__ = ("file", "globals", "open_stars", "source")
+    __slots__ = ("file", "globals", "open_stars", "read", "source")
 
     def __init__(self, source: ModuleSource, name: str, is_known: Callable[[str], bool]) -> None:
         self.source = source
         self.file = source.file
         self.globals: Names = dict.fromkeys(_OWN_NAMES, UNKNOWN) | {"__name__": name, "__debug__": True}
+        self.read: set[str] = set()
         self.open_stars = {name for name in source.stars if name.startswith(".") or not is_known(name)}
 
 

@@ -32,6 +32,12 @@ def observed(tree: ast.AST, observer: Observer) -> Iterator[None]:
         _OBSERVED.reset(token)
 
 
+def is_watched(node: ast.AST) -> bool:
+    """Return whether an observer is told the values of a tree's expressions."""
+    known = _OBSERVED.get()
+    return known is not None and id(node) in known[0]
+
+
 def watched(node: ast.expr, run: Callable[[Frame], Value]) -> Callable[[Frame], Value]:
     """Return the function that evaluates an expression, and tells the observer of its tree where there is one."""
     known = _OBSERVED.get()
