@@ -59,9 +59,7 @@ def _header(recording: Recording) -> Header:
         "summary": summary,
         "findings": [],
         "path": {"work": {}, "waits": {}},
-        "lane_times": [
-            {"busy": 0, "critical": 0, "slowed": {}, "waits": {}, "empty": 0, "rows": rows} for rows in counts
-        ],
+        "lane_times": [{"busy": 0, "critical": 0, "waits": {}, "empty": 0, "rows": rows} for rows in counts],
         "lines": [],
         "core_names": {str(core): name for core, name in recording.core_names.items() if name},
         "coarse": True,
