@@ -4,6 +4,7 @@
  * from 0 here and from 1 on the page.
  */
 
+import type { ChartsHost } from './charts';
 import type {
   Arrangement,
   BufferKind,
@@ -557,6 +558,8 @@ export interface Context {
   readonly speak: (text: string) => void;
   /** Where the values of tiles come from; without it there are none. */
   readonly values?: ValuesHost;
+  /** Where charts come from; without it the summary has none. */
+  readonly charts?: ChartsHost;
   /** Puts the run into a panel of its own; null where there is no place for one. */
   readonly dock?: (() => void) | null;
 }

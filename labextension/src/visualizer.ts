@@ -11,6 +11,7 @@ import { createFitting } from './layout/fitting';
 import { rememberedFolds } from './layout/parts';
 import { createScreen } from './layout/screen';
 import { createLive } from './live';
+import type { ChartsHost } from './charts';
 import { createKeeping, type Keeping } from './place/keeping';
 import { placeOf, type Place } from './place/place';
 import type { Action, Skeleton } from './states';
@@ -53,6 +54,8 @@ export interface VisualizerOptions {
   readonly leave?: () => void;
   /** Where the values of tiles come from. */
   readonly values?: ValuesHost;
+  /** Where the charts of the summary come from. */
+  readonly charts?: ChartsHost;
   /** Whether it opens where its predecessor in the same cell was left, or at a place that is given. */
   readonly place?: Place | 'kept';
   /** Its number among those that take turns in the element. */
@@ -181,7 +184,7 @@ class Mounted implements Visualizer {
     this.frame.dataset.layout = store.state.layout;
     this.frame.setAttribute('aria-label', `Run of ${run.kernel || 'kernel'}`);
     const speak = (text: string): void => this.live.speak(text);
-    const { values } = this.options;
+    const { values, charts } = this.options;
     const dock =
       hasPanels() && !this.isFilling()
         ? (): void => {
@@ -189,7 +192,7 @@ class Mounted implements Visualizer {
             tellHost(this.root, DOCK, this.place());
           }
         : null;
-    const context: Context = { run, store, palette: () => this.palette(), speak, values, dock };
+    const context: Context = { run, store, palette: () => this.palette(), speak, values, charts, dock };
     const explorer = createExplorer(context, () => this.keys.showModal());
     this.owned = store;
     this.explorer = explorer;

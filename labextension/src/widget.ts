@@ -3,6 +3,7 @@
  * asks for the run or for steps, and puts the parts of each answer together. Only `step` is kept equal on both sides.
  */
 
+import type { ChartsAnswer, ChartsHost } from './charts';
 import { Feed } from './feed';
 import { followRun, isLive } from './following_run';
 import type { Kernel } from './following_run';
@@ -37,6 +38,7 @@ class Source {
   private readonly parts = new MessageParts();
   /** Messages of pinned tiles. */
   private readonly kept: (ArrayBuffer | ArrayBufferView)[] = [];
+  private readonly charting: ((told: ChartsAnswer, script: BlobPart | null) => void)[] = [];
   private readonly asking = new Set<KernelValues>();
   /** The step that came from here last; what else the model has came from the kernel. */
   private sent: unknown;
@@ -57,6 +59,7 @@ class Source {
     }
     if (content.request !== undefined)
       for (const values of this.asking) if (values.receive(content, buffers[0])) return;
+    if (content.kind === 'charts') this.charting.shift()?.(content, (buffers[0] as BlobPart | undefined) ?? null);
     if (content.kind !== 'part' || buffers.length === 0) return;
     const part = content as unknown as MessagePart;
     try {
@@ -66,6 +69,16 @@ class Source {
     } catch (error) {
       this.feed.fail(error);
     }
+  };
+
+  /** Where a view asks for charts. */
+  readonly charts: ChartsHost = {
+    ask: (version, answer) => {
+      this.charting.push(answer);
+      if (tell(this.model, { kind: 'charts', version })) return;
+      this.charting.pop();
+      answer({ text: 'The kernel is gone: charts need it. Run the cell again.' }, null);
+    },
   };
 
   /** Where a view asks for values. */
@@ -152,7 +165,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   const source = sources.get(model) ?? new Source(model);
   sources.set(model, source);
   const values = source.values();
-  const visualizer = mount(el, null, { values: values.host, place: 'kept' });
+  const visualizer = mount(el, null, { values: values.host, charts: source.charts, place: 'kept' });
   const endRun = isLive(model) ? followRun(model, visualizer, content => tell(model, content)) : null;
   const detach = source.feed.attach(visualizer, store => source.follow(store));
   return () => {

@@ -15,20 +15,21 @@ if TYPE_CHECKING:
     from nki_lab.plots.drawing.differences import compare
     from nki_lab.plots.drawing.linking import link
     from nki_lab.plots.drawing.over_time import bandwidth, memory, utilisation
-    from nki_lab.plots.drawing.pages import save, with_charts
+    from nki_lab.plots.drawing.pages import for_summary, save, with_charts
     from nki_lab.plots.drawing.rates import dma_sizes, roofline
     from nki_lab.plots.drawing.shares import stalls
     from nki_lab.plots.drawing.sweeps import sweep
 
 __all__ = [
-    "bandwidth", "compare", "dma_sizes", "link", "memory", "roofline", "save", "stalls", "sweep", "utilisation",
-    "with_charts",
+    "bandwidth", "compare", "dma_sizes", "for_summary", "link", "memory", "roofline", "save", "stalls", "sweep",
+    "utilisation", "with_charts",
 ]  # fmt: skip
 
 _PLACES = {
     "bandwidth": "nki_lab.plots.drawing.over_time",
     "compare": "nki_lab.plots.drawing.differences",
     "dma_sizes": "nki_lab.plots.drawing.rates",
+    "for_summary": "nki_lab.plots.drawing.pages",
     "link": "nki_lab.plots.drawing.linking",
     "memory": "nki_lab.plots.drawing.over_time",
     "roofline": "nki_lab.plots.drawing.rates",

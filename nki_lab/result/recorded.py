@@ -175,8 +175,15 @@ class Recorded:
             pins=self.pins,
             pin=self._pin,
             linking=_link,
+            charting=self._charts,
             picture=self._picture,
         )
+
+    def _charts(self, channel: str, version: str) -> tuple[dict[str, Any], bytes]:
+        """Return the charts of the summary for a page that has a version of bokeh; NKI022 where bokeh is missing."""
+        from nki_lab import plots
+
+        return plots.for_summary(self.recording, channel, version)
 
     def _picture(self) -> bytes:
         """Return the run as a picture, which is what remains of a visualizer when many others follow it."""

@@ -17,7 +17,7 @@ from nki_lab.wire import VERSION, compact, encode
 if TYPE_CHECKING:
     from nki_lab.widgets.comparison import ComparisonView
     from nki_lab.widgets.live import LiveVisualizer
-    from nki_lab.widgets.visualizer import Linking, Visualizer
+    from nki_lab.widgets.visualizer import Charting, Linking, Visualizer
 
 MIME: Final = "application/vnd.nki-lab.run+json"
 """The data for the JupyterLab extension: {"version": of the message, "message": base64 of it in the zlib format}. The
@@ -39,18 +39,28 @@ def view(
     pins: Sequence[bytes] = (),
     pin: Pinning | None = None,
     linking: Linking | None = None,
+    charting: Charting | None = None,
     picture: Callable[[], bytes] | None = None,
 ) -> Visualizer:
     """The widget that draws a recording, at a step where one is given; NKI022 where the notebook packages are missing.
 
     `fault` is the row at which the run failed, -1: it did not. `tiles` answer for values while the kernel lives.
     `pins` are messages of tiles; `pin` keeps one more, of a buffer after a step, and returns its message. `linking`
-    has figures talk with the view. `picture` gives the PNG that stands for the widget when many others follow it.
+    has figures talk with the view, `charting` draws those of its summary. `picture` gives the PNG that stands for the
+    widget when many others follow it.
     """
     with extra("widgets", "the visualizer needs", otherwise='write a page with run.to_html("run.html")'):
         module = importlib.import_module("nki_lab.widgets.visualizer")
     made: Visualizer = module.Visualizer(
-        recording, fault=fault, step=step, tiles=tiles, pins=pins, pin=pin, linking=linking, picture=picture
+        recording,
+        fault=fault,
+        step=step,
+        tiles=tiles,
+        pins=pins,
+        pin=pin,
+        linking=linking,
+        charting=charting,
+        picture=picture,
     )
     return made
 

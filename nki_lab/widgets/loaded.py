@@ -35,6 +35,12 @@ class LoadedWidget(anywidget.AnyWidget):
         """Whether the widget was taken from the page for good."""
         return self.comm is None
 
+    def close(self) -> None:
+        """Take the widget from the page, and with it the model of its layout, which is a widget as well."""
+        layout = self.layout
+        super().close()
+        layout.close()
+
     def send_script(self) -> None:
         """Send the views."""
         self.send({"kind": "script"}, buffers=[script(self.SCRIPT).encode()])

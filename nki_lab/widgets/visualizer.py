@@ -1,12 +1,13 @@
 """The widget: the page asks, the kernel answers with messages of `nki_lab.wire` in parts.
 
-The page says {"kind": "load"} when it is drawn, and gets the opening message of the run and its rows; it says
-{"kind": "steps", "first": n, "count": m} for other rows of a run that is too large to be sent whole. Each message is
-cut into parts {"kind": "part", "message": its number, "offset": bytes before the part, "total": bytes in all}, each
-with one buffer. Before the opening message {"kind": "kept"} has a message of each pinned tile. {"kind": "failed",
-"text": …} comes in place of what cannot be read. `nki_lab.widgets.value_answers` says how it asks for values. What
-moves while a user looks is `step` alone, a small number that both sides keep equal. `channel` is the name under which
-the page's charts talk with its views, empty where there are none.
+The page says {"kind": "load"} when it is drawn, and gets the opening message of the run and its rows; it says {"kind":
+"steps", "first": n, "count": m} for other rows of a run that is too large to be sent whole. Each message is cut into
+parts {"kind": "part", "message": its number, "offset": bytes before the part, "total": bytes in all}, each with one
+buffer. Before the opening message {"kind": "kept"} has a message of each pinned tile. {"kind": "failed", "text": …}
+comes in place of what cannot be read. `nki_lab.widgets.value_answers` says how it asks for values. {"kind": "charts",
+"version": bokeh's in the page, or ""} is answered with the charts of the summary, as bokeh's JSON, and its script where
+the page has another one. What moves while a user looks is `step` alone, a small number that both sides keep equal.
+`channel` is the name under which the page's charts talk with its views, empty where there are none.
 
 Of many widgets only the latest keep their run; the others come to rest: a picture stands in their place.
 """
@@ -22,7 +23,7 @@ from typing import Any, Final
 
 import traitlets
 
-from nki_lab.diagnostic import coded_error
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.widgets.about import ABOUT, about
@@ -30,6 +31,9 @@ from nki_lab.widgets.loaded import LoadedWidget
 from nki_lab.widgets.parts import parts
 from nki_lab.widgets.value_answers import Pinning, answer
 from nki_lab.wire import RANGE, Messages
+
+Charting = Callable[[str, str], tuple[dict[str, Any], bytes]]
+"""Draws the charts of the run for a channel and a page with a version of bokeh: what tells of them, and a script."""
 
 Linking = Callable[[str, tuple[object, ...]], None]
 """Has figures talk with the views of a channel."""
@@ -77,10 +81,11 @@ class Visualizer(LoadedWidget):
         pins: Sequence[bytes] = (),
         pin: Pinning | None = None,
         linking: Linking | None = None,
+        charting: Charting | None = None,
         picture: Callable[[], bytes] | None = None,
     ) -> None:
         super().__init__(step=step)
-        self._linking = linking
+        self._linking, self._charting = linking, charting
         self._tiles, self._pins, self._pin = tiles, tuple(pins), pin
         self._messages = None if recording is None else Messages(recording, fault=fault)
         self._about = None if recording is None else about(recording)
@@ -101,7 +106,7 @@ class Visualizer(LoadedWidget):
             return
         picture = b"" if self._picture is None else self._picture()
         self._is_at_rest = True
-        self._tiles = self._pin = self._picture = self._messages = None
+        self._tiles = self._pin = self._picture = self._messages = self._charting = None
         self._pins = ()
         self._esm = _PICTURE % base64.b64encode(picture).decode("ascii")
 
@@ -141,6 +146,9 @@ class Visualizer(LoadedWidget):
         if asked.get("kind") == "script":
             self.send_script()
             return
+        if asked.get("kind") == "charts":
+            self._charts(str(asked.get("version", "")))
+            return
         values = answer(self._tiles, asked, self._pin)
         if values is not None:
             if asked["kind"] == "pin" and values[1] is not None:
@@ -156,6 +164,21 @@ class Visualizer(LoadedWidget):
                 self._send_all(known.rows(*at) for at in [(first, min(count, RANGE))])  # encoded in the try
             case _:
                 return
+
+    def _charts(self, version: str) -> None:
+        """Send the charts of the summary to a page that has a version of bokeh, or say what they need."""
+        if self._charting is None:
+            self.send({"kind": "charts", "text": "There are no charts of this run."})
+            return
+        channel = self.channel or uuid.uuid4().hex
+        try:
+            told, script = self._charting(channel, version)
+        except NkiError as error:
+            first = error.diagnostics[0]
+            self.send({"kind": "charts", "text": f"{first.message}: {first.help}" if first.help else first.message})
+            return
+        self.channel = channel
+        self.send({"kind": "charts", **told}, buffers=[script])
 
     def _load(self) -> None:
         """Send the run, if there is one yet."""

@@ -1,5 +1,6 @@
 /** Where the time goes, by engine; bytes and memory; what was found; the lines that cost most. */
 import { DEFINITIONS, FIGURE_LABELS, HUE_LABELS, MEMORY_LABELS, NO_HUE } from '../_generated/schema';
+import { drawCharts } from '../charts';
 import { el, replace } from '../dom';
 import * as format from '../format';
 import { icon } from '../icons';
@@ -32,6 +33,7 @@ export function createSummary(context: Context): View {
     { type: 'button', class: 'nki-text-button', on: { click: () => void copyText(context) } },
     'Copy as text',
   );
+  const charts = chartsPart(context);
   const fill = (): void => {
     const { run } = context;
     replace(
@@ -39,6 +41,7 @@ export function createSummary(context: Context): View {
       el('div', { class: 'nki-summary-top' }, timePart(run, copy), bytesPart(run)),
       findingsPart(context),
       linesPart(context),
+      charts,
     );
   };
   fill();
@@ -81,6 +84,42 @@ function part(title: string, quiet: string, ...content: (Node | null)[]): HTMLEl
     ),
     ...content,
   );
+}
+
+// -- Charts ----------------------------------------------------------------------------------------------------------
+
+/** Charts are drawn when somebody asks for them: their script is large. */
+function chartsPart({ charts, speak }: Context): HTMLElement | null {
+  if (charts === undefined) return null;
+  const place = el('div', { class: 'nki-charts' });
+  const said = el('p', { class: 'nki-quiet nki-charts-said', hidden: true });
+  const show = (text: string): void => {
+    said.textContent = text;
+    said.hidden = text === '';
+  };
+  const draw = (): void => {
+    button.disabled = true;
+    show('Being drawn …');
+    drawCharts(charts, place)
+      .then(() => {
+        button.hidden = true;
+        show('');
+        speak('Charts are drawn');
+      })
+      .catch((error: unknown) => {
+        button.disabled = false;
+        show(error instanceof Error ? error.message : String(error));
+      });
+  };
+  const button = el('button', { type: 'button', class: 'nki-text-button', on: { click: draw } }, 'Show charts');
+  const made = part(
+    'Charts',
+    'engines, HBM, memory, stalls, roofline, DMA sizes; linked with the timeline',
+    said,
+    place,
+  );
+  made.querySelector('.nki-part-head')?.append(button);
+  return made;
 }
 
 // -- Time ------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bokeh.embed import components, file_html
+import bokeh
+from bokeh.embed import components, file_html, json_item
 from bokeh.models import UIElement
 from bokeh.resources import INLINE, Resources
 
@@ -48,13 +49,29 @@ def with_charts(page: str, recording: Recording) -> str:
 
     They add bokeh's script, 1.3 MB; bokeh's callbacks need a policy that lets scripts make scripts.
     """
-    over_time = (utilisation(recording), bandwidth(recording), memory(recording))
-    drawn = tuple(made for made in over_time if made.tags)  # of nothing there is a note, which has no time
-    link(_CHANNEL, drawn)
-    code, places = components([*over_time, stalls(recording), roofline(recording), dma_sizes(recording)])
+    code, places = components(_figures(recording, _CHANNEL))
     script = Resources(mode="inline", components=["bokeh"]).render_js()
     section = f'<section aria-label="Charts" style="{_CHARTS}">{"".join(places)}</section>\n{script}\n{code}\n'
     policy = POLICY.replace("script-src", "script-src 'unsafe-eval'")
     page = page.replace(POLICY, policy, 1).replace(VIEWS, VIEWS.replace("<div", f'<div data-channel="{_CHANNEL}"'), 1)
     head, end = page.rsplit("</body>", 1)
     return f"{head}{section}</body>{end}"
+
+
+def for_summary(recording: Recording, channel: str, version: str) -> tuple[dict[str, Any], bytes]:
+    """Return the charts of `with_charts` as the summary of a widget embeds them, and the script that draws them.
+
+    The charts are bokeh's JSON under "items", with the "version" of bokeh. The script is empty where the page has that
+    `version`. Charts over time are linked with the views of `channel`.
+    """
+    items = [json_item(made) for made in _figures(recording, channel)]
+    known = version == bokeh.__version__
+    script = "" if known else "\n".join(Resources(mode="inline", components=["bokeh"]).js_raw)
+    return {"version": bokeh.__version__, "items": items}, script.encode()
+
+
+def _figures(recording: Recording, channel: str) -> list[Any]:
+    """Return the charts of a run; those over time are linked with the views of a channel."""
+    over_time = (utilisation(recording), bandwidth(recording), memory(recording))
+    link(channel, tuple(made for made in over_time if made.tags))  # of nothing there is a note, which has no time
+    return [*over_time, stalls(recording), roofline(recording), dma_sizes(recording)]

@@ -1,0 +1,158 @@
+"""An interrupt while a run of a million rows is saved or exported: heard within half a second, and nothing half written.
+
+Seconds are of the processor, so that other work on the machine does not count.
+"""
+
+from __future__ import annotations
+
+import _thread
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import nki_lab
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.result import Recorded
+from tests.recordings import synthetic
+
+MOST: Final = 0.5
+"""Seconds from the interrupt to its end."""
+ROWS: Final = 1_000_000
+SHARES: Final = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
+"""Of the time that the whole takes, when it is interrupted."""
+
+Act = Callable[[Recorded, Path], object]
+
+
+def _save(run: Recorded, folder: Path) -> object:
+    return run.save(folder / "run.nkirec")
+
+
+def _html(run: Recorded, folder: Path) -> object:
+    return run.to_html(folder / "run.html")
+
+
+def _perfetto(run: Recorded, folder: Path) -> object:
+    return run.to_perfetto(folder / "run.pftrace")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+    folder = tmp_path_factory.mktemp("large")
+    Recording(synthetic(ROWS), {"kernel": "large", "target": "trn2"}).save(folder)
+    yield nki_lab.open(folder)
+
+
+def _interrupted(act: Callable[[], object], after: float) -> float | None:
+    """Seconds of the processor from an interrupt to its end; None where the work was over before it."""
+    at: list[float] = []
+
+    def interrupt() -> None:
+        at.append(time.process_time())
+        _thread.interrupt_main()
+
+    timer = threading.Timer(after, interrupt)
+    try:
+        timer.start()
+        act()
+        timer.cancel()
+        timer.join()
+        time.sleep(0.01)  # it may be on its way
+    except KeyboardInterrupt:
+        return time.process_time() - at[0] if at else None
+    return None
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("act", [_save, _html, _perfetto], ids=["save", "to_html", "to_perfetto"])
+def test_an_interrupt_is_heard_at_once_and_leaves_nothing(
+    act: Act, run: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if act is _perfetto:  # a row takes 50 microseconds
+        Recording(synthetic(ROWS // 20), {"kernel": "small", "target": "trn2"}).save(tmp_path / "small.nkirec")
+        run = nki_lab.open(tmp_path / "small.nkirec")
+    start = time.perf_counter()
+    act(run, tmp_path)  # what is worked out once is there from now on
+    whole = time.perf_counter() - start
+    before = _files(tmp_path)
+    found = [_interrupted(lambda: act(run, tmp_path), whole * share) for share in SHARES]
+    heard = [seconds for seconds in found if seconds is not None]
+    with capsys.disabled():
+        print(f"\n{act.__name__}: {whole:.1f} s in all, heard after {', '.join(f'{item:.2f}' for item in heard)} s")
+    assert len(heard) >= 3
+    assert max(heard) <= MOST
+    after = _files(tmp_path)
+    assert after.keys() == before.keys() or act is _save
+    if act is _save:
+        assert len(after) == len(before)
+        assert len(nki_lab.open(tmp_path / "run.nkirec").recording) == ROWS
+
+
+_KERNEL: Final = """
+import numpy as np, nki, nki.language as nl
+
+@nki.jit
+def long(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    for i in range(60000):
+        nl.store(out, nl.add(nl.load(a), 1.0))
+    return out
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [6.0, 9.0, 12.0])
+def test_a_command_that_is_interrupted_says_so_once(tmp_path: Path, seconds: float) -> None:
+    path, page = tmp_path / "long.py", tmp_path / "page.html"
+    path.write_text(_KERNEL, encoding="utf-8")
+    given = ["profile", f"{path}::long", "--arg", "a=float32[128,64]", "--html", str(page)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "nki_lab", *given], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as command:
+        time.sleep(seconds)
+        assert command.poll() is None
+        command.send_signal(2)
+        out, errors = command.communicate(timeout=60)
+    assert command.returncode == 130
+    assert errors == "interrupted\n" and not out
+    assert sorted(item.name for item in tmp_path.iterdir() if item.name != "__pycache__") == ["long.py"]
+
+
+@pytest.mark.slow
+def test_a_large_instruction_is_interrupted_between_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    import nki
+    import nki.language as nl
+
+    @nki.jit
+    def large(a: Any) -> Any:
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(a)
+        for _ in range(20):
+            tile = nl.exp(tile)
+            tile = nl.rsqrt(tile)
+        nl.store(out, tile)
+        return out
+
+    values = np.ones((128, 45_000), np.float32)
+    start = time.perf_counter()
+    nki_lab.run(large, values, target="trn2", on_error="report")
+    whole = time.perf_counter() - start
+    found = [
+        _interrupted(lambda: nki_lab.run(large, values, target="trn2", on_error="report"), whole * share)
+        for share in (0.3, 0.5, 0.7)
+    ]
+    heard = [seconds for seconds in found if seconds is not None]
+    with capsys.disabled():
+        print(f"\nnumerics: {whole:.1f} s in all, heard after {', '.join(f'{item:.2f}' for item in heard)} s")
+    assert heard and max(heard) <= MOST
