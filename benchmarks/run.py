@@ -187,7 +187,7 @@ def small_tiles() -> Iterator[Figure]:
 @contextlib.contextmanager
 def _stopwatch(parts: dict[str, float]) -> Iterator[None]:
     """Put down the seconds of the stages that a run does not tell apart."""
-    from nki_lab.session import timeline
+    from nki_lab.timeline import timeline
 
     stages = {"allocate": (timeline, "allocate"), "schedule": (timeline, "schedule"), "timing": (timeline, "walk"),
               "recording": (timeline.Timeline, "record")}  # fmt: skip
