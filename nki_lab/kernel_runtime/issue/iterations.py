@@ -259,7 +259,7 @@ class _Anatomy:
 
 
 _anatomies: dict[int, _Anatomy] = {}  # by id: hashing code takes long
-_MOST: Final = 1024
+_MOST: Final = 256
 
 
 def _anatomy(code: CodeType) -> _Anatomy:
@@ -267,8 +267,8 @@ def _anatomy(code: CodeType) -> _Anatomy:
     module = module_at(code.co_filename)
     known = _anatomies.get(id(code))
     if known is None or known.module is not module:
-        if len(_anatomies) >= _MOST:
-            _anatomies.clear()
+        if len(_anatomies) >= _MOST:  # each holds the tree of its module, and cells bring new ones for ever
+            del _anatomies[next(iter(_anatomies))]
         known = _anatomies[id(code)] = _Anatomy(code, module)
     return known
 

@@ -82,6 +82,9 @@ _ours: dict[
 ] = {}  # by id, since hashing code takes longer than all the rest; kept alive
 
 
+_MOST_JUDGED: Final = 2048  # each notebook cell brings code objects of its own
+
+
 def is_ours(frame: FrameType) -> bool:
     """Return whether a frame runs code of nki_lab, as against the user's."""
     known = _ours.get(id(frame.f_code))
@@ -95,6 +98,8 @@ def _judged(frame: FrameType) -> tuple[bool, bool, CodeType]:
     # contextlib: what stands between a function of ours and its caller where a context decorates it.
     ours = isinstance(name, str) and (name in ("nki_lab", "contextlib") or name.startswith("nki_lab."))
     between = isinstance(name, str) and name.partition(".")[0] in ("jax", "torch")
+    if len(_ours) >= _MOST_JUDGED:
+        _ours.clear()
     found = _ours[id(code)] = (ours, ours or between, code)
     return found
 
