@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ R = TypeVar("R")
 
 MEMORY_BYTES: Final = 8 << 30
 """Address space that a process may take: what asks for more ends in a MemoryError instead of a full machine."""
+
+_PATIENCE_SECONDS: Final = 5.0
+"""How long a copy that has closed its stream may take to end."""
 
 _RESULT: Final = 0
 _NOTE: Final = 1
@@ -98,19 +102,31 @@ def in_copies(function: Callable[[A], R], items: Sequence[A]) -> Iterator[R | Su
     while number < len(items):
         process, stream = _copy(function, items[number:])
         results = _Results(stream)
+        at_end = False
         try:
             with stream:
                 while number < len(items) and (found := results.next()) is not None:
                     number += 1
                     yield found[0]
-        finally:
-            if number < len(items):  # it has ended by itself, or nobody wants the rest
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
-            status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+                at_end = True
+        finally:  # or nobody wants the rest
+            status = _status(process, patient=at_end)
         if number < len(items):
             number += 1
             yield SuddenEnd(status, results.noted)
+
+
+def _status(process: int, patient: bool) -> int:
+    """Return the exit status of a copy, or minus a signal; ended by us at once, or in time if we are `patient`."""
+    until = time.monotonic() + (_PATIENCE_SECONDS if patient else 0.0)
+    while (found := os.waitpid(process, os.WNOHANG)) == (0, 0):
+        if time.monotonic() >= until:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+            found = os.waitpid(process, 0)
+            break
+        time.sleep(0.001)
+    return os.waitstatus_to_exitcode(found[1])
 
 
 def _copy(function: Callable[[A], R], items: Sequence[A]) -> tuple[int, BinaryIO]:

@@ -130,6 +130,7 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
   for (const tab of Object.keys(panels) as Tab[]) panels[tab].setAttribute('aria-labelledby', header.tabIds[tab]);
   const transport = createTransport(context, commands);
   parts.fill(panels.explore, transport.element);
+  if (run.coarse === true) for (const panel of [panels.summary, panels.instructions]) panel.dataset.coarse = BEING_READ;
 
   const exploreViews: readonly Drawn[] = [drawn(transport), ...parts.views];
   const arrange = (state: State): void => {
@@ -202,6 +203,9 @@ interface Parts {
   arrange(state: State): void;
 }
 
+/** Stands for what a run's first message does not have. */
+const BEING_READ = 'Being read …';
+
 /** The timeline and what lies below the transport. */
 function exploreParts(context: Context): Parts {
   const { store } = context;
@@ -222,6 +226,8 @@ function exploreParts(context: Context): Parts {
     source: el('div', { class: 'nki-slot nki-slot-shared nki-slot-source', id: uniqueId('slot') }, source.element),
     pinned: el('div', { class: 'nki-slot nki-slot-pinned' }, pinned.element),
   };
+  if (context.run.coarse === true)
+    for (const slot of Object.values(slots)) if (slot !== slots.timeline) slot.dataset.coarse = BEING_READ;
   const tabs = el('div', { class: 'nki-panel-tabs', role: 'tablist', 'aria-label': 'Panels' });
   const buttons = new Map<Panel, HTMLElement>();
   for (const panel of Object.keys(PANELS) as Panel[]) {

@@ -117,7 +117,7 @@ export function missing(
   state: Pick<State, 'window' | 'step'>,
 ): { first: number; count: number } | null {
   const { rows, steps } = run;
-  if (steps <= WHOLE) return null; // it comes by itself
+  if (run.coarse || steps <= WHOLE) return null; // it comes by itself
   const { from, to } = state.window;
   const lacksRows = !run.covers(from, to) && run.rowsBetween(from, to) <= RANGE / 2; // of more, sums are drawn
   const lacksStep = state.step >= 0 && !run.has(state.step);

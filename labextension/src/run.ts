@@ -55,6 +55,7 @@ export class LoadedRun implements Run {
   readonly kernel: string;
   readonly target: string;
   readonly steps: number;
+  readonly coarse: boolean;
   readonly makespan: number;
   readonly lanes: readonly Lane[];
   readonly cores: readonly number[];
@@ -101,6 +102,7 @@ export class LoadedRun implements Run {
     this.kernel = header.kernel;
     this.target = header.target;
     this.steps = header.steps;
+    this.coarse = header.coarse === true;
     this.makespan = header.makespan;
     this.lanes = lanesOf(header);
     this.stalls = header.stalls;
@@ -154,7 +156,7 @@ export class LoadedRun implements Run {
   private replace(message: Message): void {
     this.whole = { from: message.span.from, to: message.span.from };
     const isBeginning = message.first === 0 && this.steps <= WHOLE;
-    this.loaded.clear(message.first, isBeginning ? this.steps : message.count);
+    this.loaded.clear(message.first, isBeginning && !this.coarse ? this.steps : message.count);
     this.perLane = this.lanes.map(() => new LaneRows());
     this.transfers = new Map(this.cores.map(core => [core, new Together()]));
     this.critical = counts();

@@ -303,6 +303,8 @@ export interface Run {
   readonly target: string;
   /** Rows of the whole run, loaded or not. */
   readonly steps: number;
+  /** Whether lanes and their sums are all that is there: the whole run follows. */
+  readonly coarse?: boolean;
   readonly makespan: number;
   readonly lanes: readonly Lane[];
   /** The cores that it ran on, ascending. */

@@ -53,6 +53,21 @@ const rowsMessage = (first: number, rows: readonly RowGiven[]): ArrayBuffer =>
   message({ header: { first, count: rows.length, from: 0, until: 0 }, tables: rowTables(rows, first) });
 
 describe('a feed', () => {
+  test('shows the lanes of a large run before its rows, and asks for no rows until it is whole', () => {
+    const requestSteps = vi.fn<Host['requestSteps']>();
+    const feed = new Feed({ requestSteps });
+    const visualizer = stub();
+    feed.attach(visualizer);
+    feed.accept(runMessage({ rows: [], header: { steps: 10 * RANGE, coarse: true } }));
+    visualizer.change({ step: 7 });
+    expect(visualizer.told).toEqual(['run 0+0']);
+    expect(requestSteps).not.toHaveBeenCalled();
+    feed.accept(runMessage({ rows: [], header: { steps: 10 * RANGE } }));
+    visualizer.change({ step: 8 });
+    expect(visualizer.told).toEqual(['run 0+0', 'run 0+0']);
+    expect(requestSteps).toHaveBeenCalledOnce();
+  });
+
   test('shows the run in all visualizers, those that come later too, and adds rows', () => {
     const feed = new Feed(null);
     const [early, late] = [stub(), stub()];

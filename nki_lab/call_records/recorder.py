@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from types import CodeType
@@ -89,6 +89,17 @@ class Recorder:
                 for call in calls.values()
             ]
         return tuple(reversed(found))
+
+    def forget_code(self, files: Collection[str]) -> None:
+        """Let go the functions of files whose functions are gone, and calls by which younger ones of a name stand."""
+        with self._lock:
+            for known in [known for known, code in self._codes.items() if code.co_filename in files]:
+                del self._codes[known]
+            younger: set[str] = set()
+            for file, name in reversed(list(self._calls)):
+                if file in files and name in younger:
+                    del self._calls[file, name]
+                younger.add(name)
 
     def write(self) -> None:
         """Write the calls that wait into their projects' files. What cannot be written is reported and dropped."""

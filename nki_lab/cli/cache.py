@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from nki_lab.cli.kernels import Settings
 
 OPTIONS: Final[Mapping[str, Settings]] = {
-    "--clear": {"action": "store_true", "help": "remove all profiles"},
+    "--clear": {"action": "store_true", "help": "remove all profiles, and machine code"},
     "--format": {"choices": ("text", "json"), "default": "text", "help": "of what is printed"},
 }
 """The options of the command."""
@@ -20,6 +20,7 @@ OPTIONS: Final[Mapping[str, Settings]] = {
 def show_cache(arguments: argparse.Namespace) -> int:
     """Print the folder of the cache and what is in it, or remove that."""
     from nki_lab.dialects.environment import CACHE_VARIABLE, cache_folder
+    from nki_lab.kernel_runtime import compiled_code
     from nki_lab.result.profile_cache import ProfileCache
 
     folder = cache_folder()
@@ -30,12 +31,15 @@ def show_cache(arguments: argparse.Namespace) -> int:
         return 0
     cache = ProfileCache(folder)
     removed = cache.clear() if arguments.clear else 0
+    if arguments.clear:
+        compiled_code.clear()
     found = cache.entries()
     facts = {
         "folder": str(folder),
         "profiles": len(found),
         "bytes": sum(item.nbytes for item in found),
         "limit_bytes": cache.limit,
+        "machine_code_bytes": compiled_code.kept_bytes(),
         "removed": removed,
     }
     if arguments.format == "json":
@@ -44,6 +48,8 @@ def show_cache(arguments: argparse.Namespace) -> int:
     print(f"folder    {folder}")
     print(f"profiles  {len(found):,}")
     print(f"bytes     {facts['bytes']:,} of at most {cache.limit:,}")
+    if facts["machine_code_bytes"]:
+        print(f"compiled  {facts['machine_code_bytes']:,} bytes of machine code")
     if arguments.clear:
         print(f"removed   {removed:,}")
     return 0

@@ -12,7 +12,7 @@ from typing import Any, Final
 from nki_lab.own_faults import installed_version, version
 
 PACKAGES: Final = ("numpy", "ml_dtypes", "pyarrow", "ipywidgets", "bokeh", "jupyterlab", "pygls", "lsprotocol",
-                   "libcst", "perfetto", "torch", "jax")  # fmt: skip
+                   "libcst", "perfetto", "numba", "torch", "jax")  # fmt: skip
 """Packages that nki_lab needs always, for notebooks, for editors, for exports, and optional libraries."""
 
 EXTENSION: Final = Path("share", "jupyter", "labextensions", "nki-lab", "package.json")
@@ -24,6 +24,7 @@ def findings() -> dict[str, Any]:
     from nki_lab.dialects.environment import resolve_target, target_origin
     from nki_lab.dialects.shims import shims
     from nki_lab.isa.arch import GENERATIONS, TARGETS
+    from nki_lab.kernel_runtime import compiled_code
     from nki_lab.kernel_runtime.numerics import blas
 
     return {
@@ -35,6 +36,7 @@ def findings() -> dict[str, Any]:
         "packages": {name: installed_version(name) for name in PACKAGES},
         "blas": blas.library(),
         "blas_threads": blas.threads(),
+        "walk": compiled_code.status(),
         "labextension": _extension(),
         "real_packages": real_packages(),
         "shims": shims(),
@@ -55,6 +57,7 @@ def as_text(found: Mapping[str, Any]) -> str:
         ("system", f"{found['system']}, {found['processors']} processors"),
         *((name, text or "not installed") for name, text in found["packages"].items()),
         ("BLAS", found["blas"] + (f", {threads} threads" if threads else "")),
+        ("timing walk", found["walk"]),
         ("JupyterLab", f"extension in {found['labextension']}" if found["labextension"] else "no extension"),
     ]
     lines = [f"{name:<12} {text}" for name, text in rows]

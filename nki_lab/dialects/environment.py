@@ -19,6 +19,7 @@ from nki_lab.call_records.choices import choices
 from nki_lab.call_records.projects import project_of
 from nki_lab.diagnostic import NkiError, coded_error, error_of
 from nki_lab.isa.arch import Arch, arch_of
+from nki_lab.kernel_runtime import compiled_code
 from nki_lab.kernel_runtime.beta1 import DEFAULT_PRECISE
 from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET, choice
 from nki_lab.kernel_runtime.options import Options
@@ -67,7 +68,7 @@ def resolve_target(argument: str | Arch | None = None, *, kernel: str = "") -> A
     cell = _cells[-1].target
     if cell is not None:
         return cell
-    variable = os.environ.get(TARGET_VARIABLE, "").strip()
+    variable = _variable(TARGET_VARIABLE)
     if variable:
         return _named(variable, TARGET_VARIABLE)
     if kernel:
@@ -95,18 +96,36 @@ def _named(name: Any, origin: str) -> Arch:
         raise error_of(replace(error.diagnostics[0], message=f"{origin} is {name!r}, which is no target")) from None
 
 
+def _variable(name: str) -> str:
+    """Return a variable of the environment without spaces around it; empty where it is not set.
+
+    `os.environ.get` raises and catches two errors for a variable that is not set, which takes longer than all else
+    that a call of a kernel asks about its target.
+    """
+    known = getattr(os.environ, "_data", None)
+    if os.name == "posix" and isinstance(known, dict) and os.fsencode(name) not in known:
+        return ""
+    return os.environ.get(name, "").strip()
+
+
+@lru_cache(maxsize=64)
+def _settings_above(folder: str) -> tuple[str, ...]:
+    """Return where settings for a folder may stand, the nearest first."""
+    paths = []
+    while True:
+        paths.append(os.path.join(folder, "pyproject.toml"))  # noqa: PTH118 - texts: each call of a kernel looks here
+        parent = os.path.dirname(folder)  # noqa: PTH120
+        if parent == folder:
+            return tuple(paths)
+        folder = parent
+
+
 def _configured() -> tuple[str, str]:
     """The target in the nearest pyproject.toml that has one to say, with the file's path."""
-    folder = os.getcwd()  # noqa: PTH109
-    while True:
-        file = os.path.join(folder, "pyproject.toml")  # noqa: PTH118 - paths as text: each call of a kernel looks here
+    for file in _settings_above(os.getcwd()):  # noqa: PTH109
         try:
             stamp = os.stat(file)  # noqa: PTH116
         except OSError:
-            parent = os.path.dirname(folder)  # noqa: PTH120
-            if parent == folder:
-                break
-            folder = parent
             continue
         return _target_in(file, stamp.st_mtime_ns, stamp.st_size), file
     return "", ""
@@ -131,7 +150,7 @@ def default_options(dialect: str) -> Options:
     """
     strict, precise = _cells[-1].strict, _cells[-1].precise
     if precise is None:
-        value = os.environ.get(PRECISE_VARIABLE, "").strip().casefold()
+        value = _variable(PRECISE_VARIABLE).casefold()
         if value in ("0", "false", "off", "no"):
             precise = False
         elif value in ("1", "true", "on", "yes"):
@@ -197,3 +216,4 @@ def notebook_bytes() -> int:
 
 
 choice.outside = lambda: resolve_target().target
+compiled_code.choices.folder = cache_folder

@@ -42,6 +42,9 @@ class Kernel:
     dialect: Dialect = "current"
     quiet: frozenset[str] = frozenset()
     """Codes that a plain call keeps to itself; `nki_lab.run` has them."""
+    _prepared: session.Launch | None = None
+    """The launch of the last call; most calls have the same."""
+    _prepared_schedule: tuple[Any, ...] | None = None
 
     def __init__(
         self,
@@ -149,14 +152,22 @@ class Kernel:
         on_error: session.OnError = "raise",
         timed: bool = False,
     ) -> session.Execution:
+        refusals: list[NkiError] = []
+
+        def check() -> None:
+            try:
+                self._check_launch(launch.arch, args, kwargs)
+            except NkiError as error:
+                _place(error)
+                refusals.append(error)
+                raise
+
         try:
-            self._check_launch(launch.arch, args, kwargs)
+            return session.execute(launch, args, kwargs, on_error=on_error, timed=timed, check=check)
         except NkiError as error:
-            _place(error)
-            if on_error == "raise":
+            if on_error == "raise" or error not in refusals:
                 raise
             return session.not_executed(launch, error)
-        return session.execute(launch, args, kwargs, on_error=on_error, timed=timed)
 
     def results_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> session.Results:
         """Return what this call would return and change, from shapes and dtypes; see `session.results_of`."""
@@ -171,16 +182,31 @@ class Kernel:
     def prepared(self, target: str | Arch | None = None, options: Options | None = None) -> session.Launch:
         """The kernel as a session launches it; without `options` those of its dialect."""
         chosen = options or default_options(self.dialect)
-        return session.Launch(
+        arch, records = self.target(target), records_calls(self.function)
+        known = self._prepared
+        if (
+            known is not None
+            and known.function is self.function
+            and known.options is chosen
+            and known.target is arch
+            and known.records is records
+            and known.grid is self.grid
+            and known.notes is self.notes
+            and self._prepared_schedule is self.schedule
+        ):
+            return known
+        known = session.Launch(
             self.function,
-            self.target(target),
+            arch,
             chosen,
             self.grid,
             self.dialect,
             self.notes,
             pairs_of(self.schedule),
-            records=records_calls(self.function),
+            records=records,
         )
+        self.__dict__["_prepared"], self.__dict__["_prepared_schedule"] = known, self.schedule
+        return known
 
     def target(self, argument: str | Arch | None = None) -> Arch:
         """The target of a call that names `argument`."""

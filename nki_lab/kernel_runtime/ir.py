@@ -494,6 +494,11 @@ def access_columns(program: Program, *, indices: bool = True) -> Accesses:
     return Accesses(op, view, buffers[view], is_out)
 
 
+def buffers_of_views(program: Program) -> NDArray[np.int64]:
+    """Return the number of each view's buffer."""
+    return _view_columns(program)[0]
+
+
 def _view_columns(program: Program) -> tuple[NDArray[np.int64], list[View]]:
     """The buffer of each view, and the views with run-time addresses; of each view it is looked at once."""
     buffers, moved = program.view_columns

@@ -6,6 +6,8 @@ import asyncio
 import gc
 from typing import Final
 
+from nki_lab.kernel_runtime.garbage import collect_all
+
 QUIET_SECONDS: Final = 1.0
 """After so long without a message, garbage is collected,"""
 LITTLE: Final = 20_000
@@ -32,7 +34,7 @@ class Collector:
         loop = asyncio.get_running_loop()
         self._last = loop.time()
         if gc.get_count()[0] > MUCH:
-            gc.collect()
+            collect_all()
         if self._waiting is None:
             self._waiting = loop.call_later(QUIET_SECONDS, self._collect)
 
@@ -44,7 +46,7 @@ class Collector:
             return
         self._waiting = None
         if gc.get_count()[0] > LITTLE:
-            gc.collect()
+            collect_all()
 
     def close(self) -> None:
         """Collect nothing any more."""

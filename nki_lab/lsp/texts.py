@@ -90,6 +90,11 @@ class Module:
         """Return the whole, with newline characters between the lines."""
         return "\n".join(self.lines)
 
+    def first_line(self, uri: str) -> int:
+        """Return the 1-based line at which one of its texts begins; 0 where that is none of them."""
+        starts = (start for (part, _), start in zip(self.parts, self.starts, strict=True) if part == uri)
+        return next(starts, -1) + 1
+
     def location(self, span: Span, encoding: str) -> lsp.Location | None:
         """Return the place of a span in the editor; None where it is not in one of the module's texts."""
         if span.file != self.file:

@@ -20,6 +20,7 @@ from typing import BinaryIO, Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import arch_of
+from nki_lab.kernel_runtime.garbage import collect_all
 from nki_lab.kernel_runtime.interpreter import Budget, Buffer, ModuleFinder, Stopped, site_folders
 from nki_lab.lsp.messages import Answer, Begun, Buffers, Close, Job, Message, Question, Reply, Reset, receive, send
 from nki_lab.lsp.settings import project_of
@@ -34,9 +35,10 @@ MEMORY_BYTES: Final = 8 << 30
 
 IDLE_SECONDS: Final = 1.0
 """After so long without work, garbage is collected,"""
-GARBAGE: Final = 300_000
-"""and at work once there are so many objects more than there were: ten times as many take 300 MB, which the process
-never gives back."""
+YOUNG: Final = 50_000
+"""and at work whenever there are so many new objects, among these alone: most of them are gone by then."""
+YOUNG_ROUNDS: Final = 10
+"""After so many such rounds all garbage is collected: what is left takes memory, which stays in pieces."""
 
 
 class Worker:
@@ -51,6 +53,7 @@ class Worker:
         self._buffers: dict[str, Buffer] = {}  # of files that are open
         self._read: list[Job] = []  # their syntax is done
         self._asked: list[Question] = []
+        self._rounds = 0  # of collections of young garbage
 
     def listen(self, source: BinaryIO) -> None:
         """Take messages until the end of `source`; runs beside `work`."""
@@ -64,7 +67,7 @@ class Worker:
     def work(self) -> None:
         """Examine until the end of the input."""
         while self._read or self._asked or self._take(self._next()):
-            _tidy()
+            self._tidy()
             if not self._drain():
                 return
             if self._read:
@@ -77,7 +80,7 @@ class Worker:
         try:
             return self._inbox.get(timeout=IDLE_SECONDS)
         except queue.Empty:
-            gc.collect()
+            collect_all()
             return self._inbox.get()
 
     def _drain(self) -> bool:
@@ -130,7 +133,7 @@ class Worker:
 
     def _examine(self, job: Job) -> None:
         def stop() -> bool:
-            _tidy()
+            self._tidy()
             return not self._drain() or not self._is_current(job)
 
         request = self._request(job, stop)
@@ -163,7 +166,7 @@ class Worker:
         document = self._documents.get(job.key)
 
         def stop() -> bool:
-            _tidy()
+            self._tidy()
             return not self._drain() or bool(self._read) or not self._is_current(job)
 
         reply = Reply(question.number)
@@ -216,15 +219,19 @@ class Worker:
             return []
         return Selection(select=project.select, ignore=project.ignore).of(found)
 
+    def _tidy(self) -> None:
+        """Collect garbage where there is much; most examinations are given up half-way, since somebody types."""
+        if gc.get_count()[0] <= YOUNG:
+            return
+        self._rounds = (self._rounds + 1) % YOUNG_ROUNDS
+        if self._rounds:
+            gc.collect(0)
+        else:
+            collect_all()
+
     def _failed(self, job: Job, error: Exception) -> None:
         self._documents.pop(job.key, None)
         send(self._output, Answer(job.key, job.revision, failure=f"{type(error).__name__}: {error}"))
-
-
-def _tidy() -> None:
-    """Collect garbage where there is much; most examinations are given up half-way, since somebody types."""
-    if gc.get_count()[0] > GARBAGE:
-        gc.collect()
 
 
 def _buffer(text: str) -> Buffer:

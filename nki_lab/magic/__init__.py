@@ -130,6 +130,7 @@ class NkiMagics(Magics):
                 cell = cells.read(self.shell, line, body)
             except SyntaxError as error:
                 raise _not_python(self.shell, error) from None
+            self._results.enter(cell.name)
             found: list[Diagnostic] = []
             seconds = 0.0
             later = False

@@ -71,13 +71,13 @@ class NotebookContext:
 
     def statement(self, name: str, value: object) -> str:
         """The import that binds `name` to a function or class of the user's; "" for another value."""
-        inner = _function_of(value)
+        inner = function_of(value)
         own = getattr(inner, "__name__", None)
         module = getattr(inner, "__module__", None)
         if not isinstance(own, str) or not own.isidentifier() or not isinstance(module, str):
             return ""
         if module in ("__main__", "builtins"):
-            cell = self._cell(_file_of(inner)) if module == "__main__" else ""
+            cell = self._cell(file_of(inner)) if module == "__main__" else ""
             return f"from {cell} import {own} as {name}" if cell else ""
         held = getattr(sys.modules.get(module), own, None)
         return f"from {module} import {own} as {name}" if held is value or held is inner else ""
@@ -98,7 +98,7 @@ class NotebookContext:
         return name
 
 
-def _function_of(value: object) -> object:
+def function_of(value: object) -> object:
     """The function inside a kernel; a function or class itself; None for other values."""
     if isinstance(value, FunctionType | type):
         return value
@@ -106,7 +106,7 @@ def _function_of(value: object) -> object:
     return inner if isinstance(inner, FunctionType) else None
 
 
-def _file_of(value: object) -> str:
+def file_of(value: object) -> str:
     """The file of a function's text, of a class that of one of its methods."""
     for part in vars(value).values() if isinstance(value, type) else (value,):
         code = getattr(getattr(part, "__func__", getattr(part, "fget", part)), "__code__", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -15,6 +15,7 @@ from nki_lab.kernel_runtime.interpreter import KnownCalls, Launches, Reads, Sign
 from nki_lab.query.estimate import Estimate
 from nki_lab.query.issued import Issued
 from nki_lab.query.reach import Operation, Reach
+from nki_lab.source import ModuleSource
 from nki_lab.source.moved_lines import LineOf, moved_finding, moved_span
 from nki_lab.source.trees import first_line
 
@@ -41,9 +42,12 @@ class Block:
     end_line: int
 
 
-def blocks_of(body: Iterable[ast.stmt], lines: Sequence[str]) -> tuple[Block, ...]:
+def blocks_of(module: ModuleSource) -> tuple[Block, ...]:
     """Return the statements of a module's body."""
-    found = []
+    return module.once("blocks", lambda: tuple(_blocks_of(module.tree.body, module.lines)))
+
+
+def _blocks_of(body: Iterable[ast.stmt], lines: Sequence[str]) -> Iterator[Block]:
     for node in body:
         first = first_line(node)
         last = node.end_lineno or node.lineno
@@ -51,8 +55,7 @@ def blocks_of(body: Iterable[ast.stmt], lines: Sequence[str]) -> tuple[Block, ..
         name, head = "", text
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.body[0].lineno > node.lineno:
             name, head = node.name, "\n".join(lines[first - 1 : node.body[0].lineno - 1])
-        found.append(Block(name, head, text, first, last))
-    return tuple(found)
+        yield Block(name, head, text, first, last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +155,7 @@ class EvaluationCache:
         self._note_use(key)
         if change.line_of is not None:
             result = moved_lines(result, change.line_of, file)
-        self._kept[key] = (blocks, result, depends)
+        self._kept[key] = (blocks, result, depends)  # the blocks hold a text of the module: today's is there anyway
         assert isinstance(result, kind)
         return result
 

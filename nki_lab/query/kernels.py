@@ -107,7 +107,7 @@ def parts_of(facts: SyntaxFacts) -> Iterator[Part]:
         end = own[later] if later < len(own) else len(body)
         by_end.setdefault(end, []).append(kernel)
     by_end = by_end or {len(body): []}  # it may call kernels of other modules
-    blocks = blocks_of(body, facts.lines)
+    blocks = blocks_of(facts.parsed)
     for end, kernels in by_end.items():
         module = facts.parsed
         if end != len(body):
@@ -236,7 +236,7 @@ class _ModuleEvaluation:
         facts, request = self._facts, self._request
         if request.explicit is not None:
             return
-        part = Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
+        part = Part(facts.parsed, (), blocks_of(facts.parsed))
         entries = {item.node.name for item in facts.functions if item.is_entry}
         reached = {item.node: item.dialect for item in facts.functions}
         for name, signatures in request.given.items():
@@ -382,7 +382,7 @@ class _ModuleEvaluation:
         facts = self._facts
         if facts.dialect is None:
             return
-        part = Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
+        part = Part(facts.parsed, (), blocks_of(facts.parsed))
         reached = {item.node: item.dialect for item in facts.functions}
         helpers: dict[str, KernelFunction] = {}
         kernels = {item.node for item in facts.functions if item.is_entry}
@@ -427,7 +427,7 @@ class _ModuleEvaluation:
                 count += 1
                 if count > found_calls.MOST_KERNELS:
                     return
-                part = Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
+                part = Part(module, (kernel,), blocks_of(module))
                 result = self._evaluate_call(part, kernel, signatures[0])
                 if result is not None and result is not _LATE:
                     here = found_calls.as_typed(result.findings, facts.file, saved.lines, facts.lines)
@@ -442,7 +442,7 @@ class _ModuleEvaluation:
             kernel = found_calls.function_of(module, name)
             if kernel is None or _is_foreign(kernel.dialect):
                 continue
-            part = Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
+            part = Part(module, (kernel,), blocks_of(module))
             found = ((signature, self._evaluate_call(part, kernel, signature)) for signature in signatures)
             asked = [(signature, item) for signature, item in found if item is not None and item is not _LATE]
             self._known += [Examination(reach=replace(item.reach, entered=frozenset())) for _, item in asked]

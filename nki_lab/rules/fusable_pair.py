@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -21,6 +22,15 @@ _MOST: Final = 256  # accesses of a tensor: the values of one that is used more 
 _PLACES: Final = 8  # those that the critical path spends most time at
 
 
+class _Events(NamedTuple):
+    """The accesses of all tensors one after the other, as lists; `start` is where those of each tensor begin."""
+
+    op: list[int]
+    view: list[int]
+    is_out: list[bool]
+    start: list[int]
+
+
 class _Fusion:
     """Instructions that others do the work of: `carrier[row]` is that, and `uses[row]` its call then."""
 
@@ -28,6 +38,22 @@ class _Fusion:
         self.timed, self.facts = timed, timed.facts
         self.carrier: dict[int, int] = {}
         self.uses: dict[int, Use] = {}
+        events = timed.facts.events
+        self.events = _Events(*(column.tolist() for column in (events.op, events.view, events.is_out, events.start)))
+        self._known: dict[tuple[object, ...], tuple[Use, Use | None]] = {}
+
+    def changed(
+        self, use: Use, types: Mapping[str, ViewType], attributes: Mapping[str, object], key: object
+    ) -> Use | None:
+        """Return a call with operands of other types, and with attributes that `key` tells apart; None where it is not
+        legal.
+        """
+        known_by = id(use), *((name, id(kind)) for name, kind in types.items()), key
+        known = self._known.get(known_by)
+        if known is None:
+            other = Use(use.instruction, use.arch, {**use.types, **types}, {**use.attrs, **attributes}, {}, use.engine)
+            known = self._known[known_by] = use, other if is_legal(other) else None
+        return known[1]
 
     def use(self, row: int) -> Use:
         """Return the call that an instruction makes."""
@@ -115,42 +141,35 @@ def _variant(facts: ProgramFacts, row: int) -> Variant:
     return facts.program.variants[facts.program.op_variant[row]]
 
 
-def _life(facts: ProgramFacts, number: int, row: int) -> _Life | None:
+def _life(fusion: _Fusion, number: int, row: int) -> _Life | None:
     """Return what was last written to a tile before an op; None without that, or where much happens to the tile."""
-    events = facts.events
-    start, end = int(events.start[number]), int(events.start[number + 1])
+    events = fusion.events
+    start, end = events.start[number], events.start[number + 1]
     if end - start > _MOST:
         return None
-    ops, outs = events.op[start:end], events.is_out[start:end]
-    before = np.flatnonzero(outs & (ops < row))
-    if not len(before):
+    ops, outs = events.op, events.is_out
+    here = bisect_left(ops, row, start, end)
+    last = next((at for at in range(here - 1, start - 1, -1) if outs[at]), -1)
+    if last < 0:
         return None
-    last = int(before[-1])
-    after = np.flatnonzero(outs & (ops >= row))
-    until = int(after[0]) if len(after) else end - start
-    view = facts.program.views[int(events.view[start + last])]
-    readers = [int(op) for op, out in zip(ops[last + 1 : until], outs[last + 1 : until], strict=True) if not out]
-    return _Life(int(ops[last]), view, readers)
+    until = next((at for at in range(here, end) if outs[at]), end)
+    readers = [ops[at] for at in range(last + 1, until) if not outs[at]]
+    return _Life(ops[last], fusion.facts.program.views[events.view[last]], readers)
 
 
-def _is_alone(facts: ProgramFacts, number: int) -> bool:
+def _is_alone(fusion: _Fusion, number: int) -> bool:
     """Return whether all accesses of a tensor, not many, are of the same elements."""
-    events = facts.events
-    start, end = int(events.start[number]), int(events.start[number + 1])
+    events = fusion.events
+    start, end = events.start[number], events.start[number + 1]
     if end - start > _MOST:
         return False
-    first, *others = (facts.program.views[item] for item in set(events.view[start:end].tolist()))
-    return all(_is_same(first, other) for other in others)
+    views = fusion.facts.program.views
+    first, *others = set(events.view[start:end])
+    return all(_is_same(views[first], views[other]) for other in others)
 
 
 def _is_same(one: View, other: View) -> bool:
     return one.buffer is other.buffer and one.offset == other.offset and one.type is other.type
-
-
-def _changed(use: Use, types: Mapping[str, ViewType]) -> Use | None:
-    """Return the same call with operands of other types; None where it is not legal."""
-    other = Use(use.instruction, use.arch, {**use.types, **types}, use.attrs, {}, use.engine)
-    return other if is_legal(other) else None
 
 
 def _writes_itself(fusion: _Fusion, row: int) -> bool:
@@ -159,7 +178,7 @@ def _writes_itself(fusion: _Fusion, row: int) -> bool:
     if _variant(facts, row).instruction.role != "copy":
         return False
     dst, src = _operands(facts, row).values()
-    life = _life(facts, src.buffer.id, row)
+    life = _life(fusion, src.buffer.id, row)
     if life is None or not _is_same(life.view, src) or dst.type.shape != src.type.shape:
         return False
     writer = _variant(facts, life.writer)
@@ -167,38 +186,38 @@ def _writes_itself(fusion: _Fusion, row: int) -> bool:
     readers = [reader for reader in life.readers if reader not in fusion.carrier]
     if readers != [row] or len(outs) != 1 or writer.engine == "dma" or writer.instruction.updates(writer.use):
         return False
-    between = [at for at in _after(facts, dst.buffer.id, life.writer) if int(facts.events.op[at]) < row]
-    if between or not _is_alone(facts, src.buffer.id):
+    between = [at for at in _after(fusion, dst.buffer.id, life.writer) if fusion.events.op[at] < row]
+    if between or not _is_alone(fusion, src.buffer.id):
         return False
-    return fusion.add(row, life.writer, _changed(fusion.use(life.writer), {outs[0]: dst.type}))
+    return fusion.add(row, life.writer, fusion.changed(fusion.use(life.writer), {outs[0]: dst.type}, {}, None))
 
 
 def _reads_itself(fusion: _Fusion, row: int) -> bool:
     """Let the only reader of a copy read its source."""
-    facts, events = fusion.facts, fusion.facts.events
+    facts, events = fusion.facts, fusion.events
     if _variant(facts, row).instruction.role != "copy":
         return False
     dst, src = _operands(facts, row).values()
-    after = _after(facts, dst.buffer.id, row)
+    after = _after(fusion, dst.buffer.id, row)
     if dst.type.shape != src.type.shape or not after or events.is_out[after[0]]:
         return False
-    if (len(after) > 1 and not events.is_out[after[1]]) or not _is_alone(facts, dst.buffer.id):
+    if (len(after) > 1 and not events.is_out[after[1]]) or not _is_alone(fusion, dst.buffer.id):
         return False  # another reader
-    reader = int(events.op[after[0]])
+    reader = events.op[after[0]]
     call = _variant(facts, reader)
-    overwritten = any(events.is_out[at] and int(events.op[at]) < reader for at in _after(facts, src.buffer.id, row))
+    overwritten = any(events.is_out[at] and events.op[at] < reader for at in _after(fusion, src.buffer.id, row))
     names = [name for name, view in _operands(facts, reader).items() if _is_same(view, dst)]
     if overwritten or not call.instruction.elementwise or len(names) != 1:
         return False
-    return fusion.add(row, reader, _changed(fusion.use(reader), {names[0]: src.type}))
+    return fusion.add(row, reader, fusion.changed(fusion.use(reader), {names[0]: src.type}, {}, None))
 
 
-def _after(facts: ProgramFacts, number: int, row: int) -> list[int]:
+def _after(fusion: _Fusion, number: int, row: int) -> range:
     """Return the events of a tensor behind an op; none where it has many."""
-    start, end = int(facts.events.start[number]), int(facts.events.start[number + 1])
+    start, end = fusion.events.start[number], fusion.events.start[number + 1]
     if end - start > _MOST:
-        return []
-    return [at for at in range(start, end) if int(facts.events.op[at]) > row]
+        return range(0)
+    return range(bisect_right(fusion.events.op, row, start, end), end)
 
 
 def _sums_itself(fusion: _Fusion, row: int) -> bool:
@@ -207,15 +226,14 @@ def _sums_itself(fusion: _Fusion, row: int) -> bool:
     if not variant.instruction.rowwise or variant.use.types[variant.names[0]].free_size != 1:
         return False
     result, data = _operands(facts, row).values()
-    life = _life(facts, data.buffer.id, row)
+    life = _life(fusion, data.buffer.id, row)
     if life is None or not _is_same(life.view, data):
         return False
     use, fold = fusion.use(life.writer), _variant(facts, life.writer).instruction.folds
     if fold is None or use.types.get(fold.result) is not None:
         return False
-    attributes = {**use.attrs, fold.operator: variant.use.attrs["op"], **fold.given}
-    other = Use(use.instruction, use.arch, {**use.types, fold.result: result.type}, attributes, {}, use.engine)
-    return fusion.add(row, life.writer, other if is_legal(other) else None)
+    attributes = {fold.operator: variant.use.attrs["op"], **fold.given}
+    return fusion.add(row, life.writer, fusion.changed(use, {fold.result: result.type}, attributes, variant.id))
 
 
 def _retimed(fusion: _Fusion) -> int:

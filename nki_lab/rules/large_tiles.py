@@ -12,7 +12,7 @@ from nki_lab.kernel_runtime.allocate.placing import AddressSpace
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.kernel_runtime.tensor import Buffer, psum, sbuf
-from nki_lab.kernel_runtime.timing import walk
+from nki_lab.kernel_runtime.timing import makespan_of
 from nki_lab.rules.program_facts import Mask
 from nki_lab.rules.rule import Findings, timed_rule
 from nki_lab.rules.timed_facts import TimedFacts
@@ -37,7 +37,7 @@ def check(timed: TimedFacts) -> Findings:
         again = timed.roomy if space is sbuf else None
         program, found = (timed.program, allocation) if again is None else again()
         found = replace(found, reuse=found.reuse[~_sharing(program, found, space)])
-        makespan = walk(program, schedule(program, found), program.options, found).makespan
+        makespan = makespan_of(program, schedule(program, found), found)
         largest = _largest(timed, space)
         saving = timed.saving_of(largest, timed.timing.makespan - makespan) if largest.any() else None
         if saving is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from copy import copy
 from dataclasses import replace
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,12 +16,16 @@ from nki_lab.kernel_runtime.allocate.placing import AddressSpace
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS
 from nki_lab.kernel_runtime.tensor import sbuf
-from nki_lab.kernel_runtime.timing import VariantCost, walk
+from nki_lab.kernel_runtime.timing import VariantCost, makespan_of
 from nki_lab.rules.program_facts import Column, Mask
 from nki_lab.rules.rule import Findings, timed_rule
 from nki_lab.rules.timed_facts import TimedFacts, edges_of
 
 _FLOW: Final = EDGE_KINDS.index("flow")
+
+
+_Places = tuple[tuple[int, int], ...]
+"""(buffer, offset in elements) of the pieces of a transfer."""
 
 
 class _Merge(NamedTuple):
@@ -87,13 +92,22 @@ def _merges(timed: TimedFacts, ops: Mask, pieces: dict[int, int]) -> _Merge:
     is_load = program.variants_where(_fills_chip)[facts.variant]
     carrier, size = np.arange(count), np.ones(count, np.int64)
     group: dict[tuple[object, ...], list[int]] = {}  # by where the pieces that follow would begin
+    known: dict[tuple[int, ...], tuple[_Places, _Places]] = {}
     cores = program.core_column()
     efficient = program.arch.dma_efficient_bytes
     free = _FreeMemory(timed)
     for row in np.flatnonzero(ops).tolist():
         number = int(facts.variant[row])
         own = (number, int(cores[row]))
-        places = _places(timed, row)
+        start = program.op_access[row]
+        views = number, *program.access_view[start : start + len(program.variants[number].names)]
+        if views not in known:
+            places = _places(timed, row)
+            behind = _after(timed, row, places, pieces[number])
+            if all(offset >= 0 for _, offset in places):  # of others the place is that of this row alone
+                known[views] = places, behind
+        else:
+            places, behind = known[views]
         mine = group.pop((*own, *places), [])
         if mine:
             held = last_needed[row] > mine[0] if is_load[row] else first_needing[mine].min() < row
@@ -101,7 +115,7 @@ def _merges(timed: TimedFacts, ops: Mask, pieces: dict[int, int]) -> _Merge:
             if held or far or len(mine) * pieces[number] >= efficient:
                 mine = []
         mine.append(row)
-        group[(*own, *_after(timed, row, places, pieces[number]))] = mine
+        group[(*own, *behind)] = mine
         chosen = mine[0] if is_load[row] else row
         carrier[mine] = chosen
         size[mine] = 1
@@ -109,7 +123,7 @@ def _merges(timed: TimedFacts, ops: Mask, pieces: dict[int, int]) -> _Merge:
     return _Merge(carrier, size)
 
 
-def _places(timed: TimedFacts, row: int) -> tuple[tuple[int, int], ...]:
+def _places(timed: TimedFacts, row: int) -> _Places:
     """Return (buffer, offset in elements) of what a transfer moves in HBM; of all its operands without any there."""
     program = timed.program
     start, width = program.op_access[row], len(program.variants[program.op_variant[row]].names)
@@ -118,7 +132,7 @@ def _places(timed: TimedFacts, row: int) -> tuple[tuple[int, int], ...]:
     return tuple((view.buffer.id, view.offset if view.indirect is None else -1 - row) for view in far)
 
 
-def _after(timed: TimedFacts, row: int, places: tuple[tuple[int, int], ...], piece: int) -> tuple[tuple[int, int], ...]:
+def _after(timed: TimedFacts, row: int, places: _Places, piece: int) -> _Places:
     """Return the places behind the first pieces of a transfer: where one begins whose pieces are its neighbours."""
     variant = timed.program.variants[timed.program.op_variant[row]]
     types = [variant.use.types[name] for name in variant.names]
@@ -133,24 +147,31 @@ class _FreeMemory:
 
     def __init__(self, timed: TimedFacts) -> None:
         self._timed = timed
+        self._tiles: dict[int, int] = {}  # bytes by variant
         self._left = AddressSpace.of(sbuf, timed.program.arch).usable - timed.allocation.sbuf_peak
-        self._until: list[tuple[int, int]] = []
+        self._until: list[tuple[int, int]] = []  # a heap of (until when a tile lives longer, its bytes)
+        self._held = 0
 
     def keeps(self, rows: int | list[int], other: int) -> bool:
         """Return whether there is room for the tile of a row from another row on, or up to one."""
         first = min(other, rows if isinstance(rows, int) else rows[-1])
         last = max(other, rows if isinstance(rows, int) else rows[-1])
-        self._until = [(end, size) for end, size in self._until if end > first]
+        while self._until and self._until[0][0] <= first:
+            self._held -= heappop(self._until)[1]
         size = self._tile(last if isinstance(rows, int) else first)
-        if sum(held for _, held in self._until) + size > self._left:
+        if self._held + size > self._left:
             return False
-        self._until.append((last, size))
+        heappush(self._until, (last, size))
+        self._held += size
         return True
 
     def _tile(self, row: int) -> int:
-        variant = self._timed.program.variants[self._timed.program.op_variant[row]]
-        near = [variant.use.types[name] for name in variant.names if variant.use.types[name].on_chip]
-        return max((kind.free_size * kind.dtype.nbytes for kind in near), default=0)
+        number = self._timed.program.op_variant[row]
+        if number not in self._tiles:
+            variant = self._timed.program.variants[number]
+            near = [variant.use.types[name] for name in variant.names if variant.use.types[name].on_chip]
+            self._tiles[number] = max((kind.free_size * kind.dtype.nbytes for kind in near), default=0)
+        return self._tiles[number]
 
 
 def _fills_chip(variant: Variant) -> bool:
@@ -170,7 +191,7 @@ def _retimed(timed: TimedFacts, merge: _Merge) -> int:
             program.variants.append(program.variants[key[0]])
         variant[row] = made[key]
     program.op_variant = array("I", variant.astype(np.uint32).tobytes())
-    return walk(program, timed.carried(merge.carrier), program.options, timed.allocation, costs=costs).makespan
+    return makespan_of(program, timed.carried(merge.carrier), timed.allocation, costs)
 
 
 def _of_more(arch: Arch, cost: VariantCost, times: int) -> VariantCost:

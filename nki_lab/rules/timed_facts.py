@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -17,7 +17,7 @@ from nki_lab.kernel_runtime.allocate.placing import AddressSpace
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule, schedule
 from nki_lab.kernel_runtime.tensor import sbuf
-from nki_lab.kernel_runtime.timing import Timing, VariantCost, costs_of, walk
+from nki_lab.kernel_runtime.timing import Timing, VariantCost, costs_of, makespan_of
 from nki_lab.rules.program_facts import Column, Mask, ProgramFacts
 
 _FLOW: Final = EDGE_KINDS.index("flow")
@@ -58,6 +58,7 @@ class TimedFacts:
     spills: bool = False
     inserted: Mask | None = None
     quotients: tuple[float, float] | None = None
+    _timed: dict[int, tuple[Program, int, bool]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def as_written(self) -> TimedFacts:
@@ -131,7 +132,7 @@ class TimedFacts:
 
     def retimed(self, order: Schedule) -> int:
         """Return the makespan in picoseconds in another order."""
-        return walk(self.program, order, self.program.options, self.allocation).makespan
+        return makespan_of(self.program, order, self.allocation)
 
     def at_costs(self, *changes: tuple[Mask, CostOf], order: Schedule | None = None) -> int:
         """Return the makespan in picoseconds with other costs of some ops, from their variants, perhaps in another
@@ -147,7 +148,7 @@ class TimedFacts:
             other.variants += (program.variants[number] for number in used.tolist())
             costs += (cost_of(number, self.costs[number]) for number in used.tolist())
         other.op_variant = array("I", variant.astype(np.uint32).tobytes())
-        return walk(other, order or self.schedule, program.options, self.allocation, costs=costs).makespan
+        return makespan_of(other, order or self.schedule, self.allocation, costs)
 
     def carried(self, carrier: Column) -> Schedule:
         """Return the schedule without the ops whose work others do: `carrier[op]`, or the op itself. What waits for one
@@ -175,7 +176,7 @@ class TimedFacts:
 
     def reordered(self, program: Program) -> int:
         """Return the makespan in picoseconds of a copy of the program whose rows and tensors are the same."""
-        return walk(program, schedule(program, self.allocation), program.options, self.allocation).makespan
+        return makespan_of(program, schedule(program, self.allocation), self.allocation)
 
     def rebuilt(self, program: Program) -> int | None:
         """Return the makespan in picoseconds of a changed copy of the program; None where memory has no room for it."""
@@ -183,10 +184,17 @@ class TimedFacts:
         return makespan if fits else None
 
     def timed(self, program: Program) -> tuple[int, bool]:
-        """Return the makespan in picoseconds of a changed copy of the program, and whether memory has room for it."""
-        found = allocate(program)
-        makespan = walk(program, schedule(program, found), program.options, found).makespan
-        return makespan, found.sbuf_peak <= AddressSpace.of(sbuf, program.arch).usable
+        """Return the makespan in picoseconds of a changed copy of the program, and whether memory has room for it.
+
+        Several rules ask for the same copy.
+        """
+        known = self._timed.get(id(program))
+        if known is None or known[0] is not program:
+            found = allocate(program)
+            makespan = makespan_of(program, schedule(program, found), found)
+            fits = found.sbuf_peak <= AddressSpace.of(sbuf, program.arch).usable
+            known = self._timed[id(program)] = (program, makespan, fits)
+        return known[1:]
 
     @property
     def may_lose_rows(self) -> bool:

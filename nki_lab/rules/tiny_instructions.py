@@ -214,14 +214,23 @@ def _steps(timed: TimedFacts, ops: Mask) -> Column:
     """Return of each of some ops how many of them it follows from one after the other, itself counted."""
     schedule, rows = timed.schedule, np.flatnonzero(ops)
     first, end = int(rows[0]), int(rows[-1]) + 1
-    start = schedule.start[first : end + 1].tolist()
-    edges = slice(start[0], start[-1])
-    before = np.where(schedule.kind[edges] == _FLOW, schedule.pred[edges].astype(np.int64), -1).tolist()
-    same_lane = schedule.lane_flow[first:end].tolist()
-    counts = ops[first:end].tolist()
-    level = [0] * (end - first)
-    for at, counted in enumerate(counts):
-        sources = [*before[start[at] - start[0] : start[at + 1] - start[0]], same_lane[at]]
-        level[at] = max([level[row - first] for row in sources if first <= row < first + at], default=0) + counted
-    found: Column = np.array(level, np.int64)[ops[first:end]]
+    starts = schedule.start[first : end + 1]
+    edges = slice(int(starts[0]), int(starts[-1]))
+    later = np.repeat(np.arange(first, end), np.diff(starts))
+    pred = schedule.pred[edges].astype(np.int64)
+    # What follows from nothing in between follows from the last number of `level`, which is 0.
+    flows = (schedule.kind[edges] == _FLOW) & (pred >= first) & (pred < later)
+    before, counts = (pred[flows] - first).tolist(), ops[first:end].tolist()
+    ends = np.concatenate(([0], np.cumsum(flows)))[starts[1:] - starts[0]].tolist()
+    flow = schedule.lane_flow[first:end]
+    same_lane = np.where((flow >= first) & (flow < np.arange(first, end)), flow - first, -1).tolist()
+    level, edge = [0] * (end - first + 1), 0
+    for at, (counted, stop, row) in enumerate(zip(counts, ends, same_lane, strict=True)):
+        most = level[row]
+        while edge < stop:
+            if level[before[edge]] > most:  # noqa: PLR1730 - a call of max takes as long as three lines
+                most = level[before[edge]]
+            edge += 1
+        level[at] = most + counted
+    found: Column = np.array(level[:-1], np.int64)[ops[first:end]]
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -24,12 +25,19 @@ _MOST_DRAWN_OF_CANCELLED: Final = 4_000
 
 
 def execute(
-    launch: Launch, args: Arguments, kwargs: Keywords, *, on_error: OnError = "raise", timed: bool = False
+    launch: Launch,
+    args: Arguments,
+    kwargs: Keywords,
+    *,
+    on_error: OnError = "raise",
+    timed: bool = False,
+    check: Callable[[], None] | None = None,
 ) -> Execution:
     """Run a kernel on arrays; with `timed` also work out its addresses and times.
 
-    A fault is raised, or with `on_error="report"` given in `error`; the findings have what the device compiler would
-    reject, which raises with `options.strict`. Arrays that the kernel writes are changed in place.
+    `check` refuses calls by launch, shapes and dtypes; it is called unless an equal call has a plan. A fault is
+    raised, or with `on_error="report"` given in `error`; the findings have what the device compiler would reject, which
+    raises with `options.strict`. Arrays that the kernel writes are changed in place.
     """
     on_target = partial(profile_on, launch, args, kwargs, None)
     signature = None if timed or on_error != "raise" else plans.signature_of(launch, args, kwargs)
@@ -37,6 +45,8 @@ def execute(
         repeated = plans.run_again(signature, on_target)
         if repeated is not None:
             return repeated
+    if check is not None:
+        check()
     execution = _executed(launch, args, kwargs, signature, on_error=on_error, timed=timed)
     return replace(execution, on_target=None if execution.error is not None else on_target)
 

@@ -36,6 +36,10 @@ class Launch:
     schedule: tuple[Pair, ...] = ()
     records: bool = False
 
+    def __hash__(self) -> int:
+        """Hash what differs between most launches: plans are found by them, in each call."""
+        return hash((self.function, self.grid, self.target))
+
     @property
     def arch(self) -> Arch:
         """The target."""
@@ -45,6 +49,12 @@ class Launch:
     def name(self) -> str:
         """The function's name."""
         return getattr(self.function, "__name__", type(self.function).__name__)
+
+    @property
+    def file(self) -> str:
+        """The file of the function; empty where it has no code."""
+        code = getattr(self.function, "__code__", None)
+        return "" if code is None else str(code.co_filename)
 
     def program(self) -> Program:
         """Return an empty program for the kernel."""

@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -169,11 +169,11 @@ class PlanCache:
             plan.busy = False
         self._close([plan])
 
-    def forget(self) -> None:
-        """Drop all plans."""
+    def forget(self, files: Collection[str] | None = None) -> None:
+        """Drop the plans of kernels in some files; without `files` all."""
         with self._lock:
-            dropped = list(self._plans.values())
-            self._plans.clear()
+            left = [key for key in self._plans if files is None or _file_of(key[0]) in files]
+            dropped = [self._plans.pop(key) for key in left]
         self._close(dropped)
 
     def _close(self, dropped: list[Plan]) -> None:
@@ -188,10 +188,10 @@ class PlanCache:
 plans: Final = PlanCache()
 
 
-def forget() -> None:
-    """Drop all that is kept between calls: plans and programs."""
-    plans.forget()
-    programs.forget()
+def forget(files: Collection[str] | None = None) -> None:
+    """Drop what is kept between calls, plans and programs, of kernels in some files; without `files` all."""
+    plans.forget(files)
+    programs.forget(files)
 
 
 def run_again(signature: Signature, on_target: OnTarget) -> Execution | None:
@@ -256,9 +256,6 @@ def keep(
 def _reported(program: Program) -> Iterator[None]:
     """Tell whoever follows the runs of this thread of one that consists of its values only."""
     monitor = current_monitor()
-    if not monitor.is_followed:
-        yield
-        return
     monitor.open(program.name, program.arch.target)
     monitor.begin("numerics", len(program))
     try:
@@ -278,7 +275,10 @@ def _performed(plan: Plan, signature: Signature, on_target: OnTarget) -> Executi
         number: np.ascontiguousarray(host, dtype=dtype)
         for (number, dtype), host in zip(plan.inputs, signature.hosts, strict=True)
     }
-    with _reported(executor.program):
+    if current_monitor().is_followed:
+        with _reported(executor.program):
+            executor.again(values)
+    else:
         executor.again(values)
     flat: list[object] = []
     outputs = arrays.map_leaves(plan.structure, lambda leaf: given_back(executor, leaf, plan.kind, flat))
@@ -306,3 +306,7 @@ def given_back(executor: Any, leaf: object, kind: arrays.Kind, flat: list[object
     values = values.view(np.dtype(leaf._dtype.host)) if leaf._dtype.kind == "packed" else values
     flat.append(arrays.give_back(values, kind))
     return flat[-1]
+
+
+def _file_of(launch: object) -> str:
+    return launch.file if isinstance(launch, Launch) else ""

@@ -15,12 +15,12 @@ import dis
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -127,10 +127,18 @@ def is_debugged() -> bool:
     )
 
 
-def forget() -> None:
-    """Drop every program that is kept."""
+def forget(files: Collection[str] | None = None) -> None:
+    """Drop the programs that are kept of kernels in some files; without `files` all."""
     with _lock:
-        _kept.clear()
+        for key in list(_kept):
+            if files is None or _file_of(key) in files:
+                del _kept[key]
+
+
+def _file_of(key: Any) -> str:
+    """Return the file of the kernel behind a cache key, as `_function` enters it."""
+    function = key[0]
+    return str(function[1]) if isinstance(function, tuple) else function.__code__.co_filename
 
 
 def _argument(value: object, seen: _Seen, inputs: dict[int, int]) -> Hashable:
@@ -221,9 +229,18 @@ def _function(function: FunctionType, seen: _Seen) -> Hashable:
     return (code, code.co_filename, tuple(read), closure, defaults, named)
 
 
-@lru_cache(maxsize=1024)
+_names: WeakKeyDictionary[CodeType, tuple[str, ...] | None] = WeakKeyDictionary()
+_members: WeakKeyDictionary[CodeType, frozenset[str]] = WeakKeyDictionary()
+
+
 def _globals_of(code: CodeType) -> tuple[str, ...] | None:
     """The globals and builtins that a code object and those inside it name; None where it does more than read them."""
+    if code not in _names:
+        _names[code] = _found_globals(code)
+    return _names[code]
+
+
+def _found_globals(code: CodeType) -> tuple[str, ...] | None:
     steps = list(dis.get_instructions(code))
     if _IMPURE.intersection(code.co_names) or any(
         step.opname in _OPCODES_REFUSED or (step.opname in _OPCODES_OF_CELLS and step.argval in code.co_freevars)
@@ -239,9 +256,11 @@ def _globals_of(code: CodeType) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-@lru_cache(maxsize=1024)
 def _attributes_of(code: CodeType) -> frozenset[str]:
-    return frozenset(code.co_names).union(*(_attributes_of(inner) for inner in _codes_in(code)))
+    known = _members.get(code)
+    if known is None:
+        known = _members[code] = frozenset(code.co_names).union(*(_attributes_of(inner) for inner in _codes_in(code)))
+    return known
 
 
 def _codes_in(code: CodeType) -> list[CodeType]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from types import CodeType
@@ -13,13 +12,14 @@ from nki_lab.kernel_runtime.ir import Site
 from nki_lab.rules import known_syntax_findings
 from nki_lab.source import Dialect, SyntaxFacts, facts_of, module_at
 from nki_lab.source.callables import code_of
+from nki_lab.source.code_table import CodeTable
 from nki_lab.source.kernel_code import KernelSearch
 from nki_lab.source.names import NameUses
 from nki_lab.source.trees import FUNCTIONS, first_line
 from nki_lab.source_files import lines_of
 
 _KEPT: Final = 256
-_found: OrderedDict[tuple[str, CodeType, str], tuple[Diagnostic, ...]] = OrderedDict()
+_found: Final[CodeTable[dict[Dialect, tuple[Diagnostic, ...]]]] = CodeTable(_KEPT)
 
 
 def syntax_findings(function: Callable[..., object], dialect: Dialect) -> tuple[Diagnostic, ...]:
@@ -27,13 +27,13 @@ def syntax_findings(function: Callable[..., object], dialect: Dialect) -> tuple[
     code = code_of(function)
     if code is None:
         return ()
-    key = (code.co_filename, code, dialect)  # equal code objects of two files are equal
-    known = _found.get(key)
+    by_dialect = _found.get(id(code))
+    if by_dialect is None:
+        by_dialect = _found.enter(code, {})
+    known = by_dialect.get(dialect)
     if known is None:
-        found = _check(function, code, dialect)
-        known = _found[key] = tuple(item for item in found if item.severity != "hint")  # those are for who edits
-        if len(_found) > _KEPT:
-            _found.popitem(last=False)
+        found = _check(function, code, dialect)  # hints are for who edits
+        known = by_dialect[dialect] = tuple(item for item in found if item.severity != "hint")
     return known
 
 

@@ -10,7 +10,7 @@ import threading
 import tokenize
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, MutableMapping
+from collections.abc import Callable, Collection, Hashable, Iterator, MutableMapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -261,6 +261,13 @@ def keep(module: ModuleSource) -> None:
         while len(_kept) > KEPT or (size > KEPT_CHARACTERS and len(_kept) > 1):
             (gone_text, _), _ = _kept.popitem(last=False)
             size -= len(gone_text)
+
+
+def forget(files: Collection[str]) -> None:
+    """Drop the modules that are kept of some files."""
+    with _lock:
+        for key in [key for key in _kept if key[1] in files]:
+            del _kept[key]
 
 
 def module_at(file: str) -> ModuleSource | None:

@@ -1,4 +1,4 @@
-"""How far a sweep is: for a function of the user's, as a bar in a notebook, and as one line on a terminal."""
+"""How far a sweep is: for a function of the user's, and as a bar in a notebook and on a terminal."""
 
 from __future__ import annotations
 
@@ -63,6 +63,35 @@ class TerminalLine:
         self._stream.flush()
 
 
+class TerminalBar:
+    """Shows the progress as a bar of tqdm, with the points that failed or were known beside it; it goes at the end."""
+
+    def __init__(self, make: Any, stream: TextIO) -> None:
+        make.monitor_interval = 0  # no thread that looks after bars: reports come often enough
+        self._make = make
+        self._stream = stream
+        self._bar: Any = None
+
+    def __call__(self, progress: Progress) -> None:
+        if self._bar is None:
+            # Points that were on the disk say nothing of the pace.
+            self._bar = self._make(
+                total=progress.total,
+                initial=progress.reused,
+                desc=progress.name,
+                unit=" points",
+                leave=False,
+                dynamic_ncols=True,
+                file=self._stream,
+            )
+        counts = {"failed": progress.failed, "known": progress.reused}
+        self._bar.set_postfix({name: count for name, count in counts.items() if count}, refresh=False)
+        self._bar.update(max(0, progress.done - self._bar.n))
+        if progress.finished:
+            self._bar.close()
+            self._bar = None
+
+
 class NotebookLine:
     """Shows the progress in the output of a notebook's cell: a bar with the sentence beside it."""
 
@@ -101,7 +130,10 @@ def _notebook() -> Callable[..., Any] | None:
 
 
 def reporter(asked: Report | bool | None) -> Report:
-    """Return the function that is told about progress: the user's, a bar in a notebook, a terminal's line, or none."""
+    """Return the function that is told about progress: the user's, a bar in a notebook or on a terminal, or none.
+
+    Without tqdm a terminal has a line in place of a bar.
+    """
     if callable(asked):
         return asked
     display = None if asked is False else _notebook()
@@ -109,4 +141,16 @@ def reporter(asked: Report | bool | None) -> Report:
         return NotebookLine(display)
     if asked is None:
         asked = sys.stderr is not None and sys.stderr.isatty()
-    return TerminalLine(sys.stderr) if asked else lambda _: None
+    if not asked:
+        return lambda _: None
+    make = _tqdm()
+    return TerminalLine(sys.stderr) if make is None else TerminalBar(make, sys.stderr)
+
+
+def _tqdm() -> Any:
+    """Return the class of bars; None where it is not installed."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return None
+    return tqdm

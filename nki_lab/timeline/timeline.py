@@ -21,7 +21,7 @@ from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.recording.figures import hbm_bytes_per_ns
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
-from nki_lab.kernel_runtime.timing import Timing, makespans_without, walk
+from nki_lab.kernel_runtime.timing import Timing, makespan_of, makespans_without, walk
 from nki_lab.kernel_runtime.vocabulary import LOOP_KINDS, STALL_REASONS
 from nki_lab.rules import TimedFacts, check_timed
 from nki_lab.rules.timed_facts import WORTHWHILE
@@ -87,7 +87,7 @@ class Timeline:
         if self.compiled is None:
             return self.timing.makespan
         queues = schedule(self.program, self.allocation)
-        return walk(self.program, queues, self.program.options, self.allocation).makespan
+        return makespan_of(self.program, queues, self.allocation)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

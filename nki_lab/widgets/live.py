@@ -36,7 +36,7 @@ class LiveVisualizer(Visualizer):
     @traitlets.default("_script")
     def _brought(self) -> str:
         """Return the views: a busy kernel does not answer pages that ask for them."""
-        return script("widget.js")
+        return script(self.SCRIPT)
 
     def __init__(self, cancel: Callable[[], object]) -> None:
         self._cancel = cancel

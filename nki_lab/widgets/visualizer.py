@@ -8,34 +8,28 @@ with one buffer. Before the opening message {"kind": "kept"} has a message of ea
 moves while a user looks is `step` alone, a small number that both sides keep equal. `channel` is the name under which
 the page's charts talk with its views, empty where there are none.
 
-The page loads the views once for all widgets: {"kind": "script"} asks for them, and is answered with one buffer. What
-`_views` says tells one version of them from another.
-
 Of many widgets only the latest keep their run; the others come to rest: a picture stands in their place.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from pathlib import Path
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
 
-import anywidget
 import traitlets
 
 from nki_lab.diagnostic import coded_error
 from nki_lab.kernel_runtime.protocols import TileSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.widgets.about import ABOUT, about
+from nki_lab.widgets.loaded import LoadedWidget
 from nki_lab.widgets.parts import parts
 from nki_lab.widgets.value_answers import Pinning, answer
-from nki_lab.wire import RANGE, STATIC, Messages, script
+from nki_lab.wire import RANGE, Messages
 
 Linking = Callable[[str, tuple[object, ...]], None]
 """Has figures talk with the views of a channel."""
@@ -59,7 +53,7 @@ _PICTURE: Final = """export default { render({ el }) {
 """The script of a widget that came to rest, around its picture."""
 
 
-class Visualizer(anywidget.AnyWidget):
+class Visualizer(LoadedWidget):
     """A run in a notebook cell. `step` is the current step from 0 on, -1 before one is chosen; set it to go there.
 
     Without a recording there is nothing to draw until `take` gives one.
@@ -68,8 +62,8 @@ class Visualizer(anywidget.AnyWidget):
     that was asked for its run the longest ago comes to rest.
     """
 
-    _esm: ClassVar[Path] = STATIC / "loader.js"
-    _views = traitlets.Unicode().tag(sync=True)
+    SCRIPT = "widget.js"
+
     step = traitlets.Int(-1).tag(sync=True)
     channel = traitlets.Unicode("").tag(sync=True)
 
@@ -85,7 +79,7 @@ class Visualizer(anywidget.AnyWidget):
         linking: Linking | None = None,
         picture: Callable[[], bytes] | None = None,
     ) -> None:
-        super().__init__(step=step, _views=_version())
+        super().__init__(step=step)
         self._linking = linking
         self._tiles, self._pins, self._pin = tiles, tuple(pins), pin
         self._messages = None if recording is None else Messages(recording, fault=fault)
@@ -109,7 +103,7 @@ class Visualizer(anywidget.AnyWidget):
         self._is_at_rest = True
         self._tiles = self._pin = self._picture = self._messages = None
         self._pins = ()
-        self._esm = _PICTURE % base64.b64encode(picture).decode("ascii")  # type: ignore[misc,assignment]
+        self._esm = _PICTURE % base64.b64encode(picture).decode("ascii")
 
     def close(self) -> None:
         """Take the widget from the page."""
@@ -145,7 +139,7 @@ class Visualizer(anywidget.AnyWidget):
         if self._messages is None:
             return
         if asked.get("kind") == "script":
-            self.send({"kind": "script"}, buffers=[script("widget.js").encode()])
+            self.send_script()
             return
         values = answer(self._tiles, asked, self._pin)
         if values is not None:
@@ -168,7 +162,12 @@ class Visualizer(anywidget.AnyWidget):
         if self._pins:
             self.send({"kind": "kept"}, buffers=list(self._pins))
         if self._messages is not None:
-            self._send_all(self._messages)
+            self._send_all(item for item in self._pictures(self._messages) if item is not None)
+
+    def _pictures(self, messages: Messages) -> Iterator[bytes | None]:
+        """Yield what draws a run: of a large one its lanes first, while the rest is worked out."""
+        yield messages.preview()
+        yield from messages
 
     def _send_all(self, messages: Iterable[bytes]) -> None:
         try:
@@ -181,12 +180,6 @@ class Visualizer(anywidget.AnyWidget):
         self._sent += 1
         for part, content in parts(message, self._sent):
             self.send(part, buffers=[content])
-
-
-@cache
-def _version() -> str:
-    """Return what tells these views from others."""
-    return hashlib.sha256(script("widget.js").encode()).hexdigest()[:16]
 
 
 _known: Final[OrderedDict[str, Visualizer]] = OrderedDict()

@@ -14,6 +14,7 @@ from nki_lab.wire.header_types import Header
 from nki_lab.wire.labels import Names
 from nki_lab.wire.message import VERSION, Delta, compact, message
 from nki_lab.wire.overview import LIFETIMES, USAGE, header, sums, tables
+from nki_lab.wire.preview import FROM, preview
 from nki_lab.wire.rows import Steps, Tables
 
 STATIC: Final = Path(__file__).parents[1] / "widgets" / "static"
@@ -77,6 +78,16 @@ class Messages:
         fault = int(self._steps.step_of[self._fault]) if 0 <= self._fault < len(self) else -1
         return header(self.recording, names, fault, self._steps.step_of), tables(self._steps, names)
 
+    def preview(self) -> bytes | None:
+        """Lanes and sums alone, for a first picture while the rest is worked out; None where that takes no time."""
+        if len(self) < FROM or self._fault >= 0:
+            return None
+        return preview(self.recording, self._buckets, TABLES)
+
+    @property
+    def _buckets(self) -> int:
+        return BUCKETS if len(self) <= WHOLE else MANY_BUCKETS
+
     def opening(self) -> bytes:
         """Everything but the rows, with sums of every lane in their place."""
         return self.whole(0, 0)
@@ -92,7 +103,7 @@ class Messages:
         head, common = self._whole
         columns: dict[str, Mapping[str, Array | Delta]] = {**common, **self._steps.tables(first, count)}
         if count < len(self):
-            shift, zoom = sums(self.recording, BUCKETS if len(self) <= WHOLE else MANY_BUCKETS)
+            shift, zoom = sums(self.recording, self._buckets)
             head, columns = {**head, "zoom_shift": shift}, {**columns, **zoom}
         return message({**head, **self._range(first, count)}, columns)
 

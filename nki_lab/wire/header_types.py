@@ -155,6 +155,7 @@ class Header(TypedDict):
     `bottlenecks` and no `machine`, which is missing of unknown targets too.
     `core_names` has the words for each core where there are several: "core 1", "rank 2". `loops` are those of the run,
     outer ones before inner ones; the table `iterations` numbers them. Messages of older versions have neither.
+    `coarse` says that the message has lanes and their sums alone, and that another one with the whole run follows.
     Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
     """
 
@@ -181,6 +182,7 @@ class Header(TypedDict):
     core_names: NotRequired[Mapping[str, str]]
     loops: NotRequired[list[LoopFigures]]
     zoom_shift: NotRequired[int]
+    coarse: NotRequired[bool]
 
 
 class RunAbout(TypedDict):

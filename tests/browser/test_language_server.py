@@ -287,6 +287,19 @@ def test_the_status_bar_has_the_target_of_the_project(jupyter: Lab, tab: Window)
     tab.page.locator(".nki-lab-status", has_text="NKI · trn1 · ").wait_for()
 
 
+def test_the_status_bar_has_the_target_of_the_cell_at_hand(jupyter: Lab, tab: Window) -> None:
+    named = CELL.replace("%%nki", "%%nki --target trn1").replace("copied", "named")
+    tab.open(jupyter, jupyter.notebook("own_target.ipynb", START, CELL, named))
+    status = tab.page.locator(".nki-lab-status")
+    edit(tab, 2, "tile = nl.load(x)")
+    status.filter(has_text="NKI · trn1 · ").wait_for()
+    edit(tab, 1, "tile = nl.load(x)")
+    status.filter(has_text=f"NKI · {DEFAULT_TARGET} · ").wait_for()
+    edit(tab, 1, "%%nki")
+    tab.page.keyboard.type(" --target trn3")
+    status.filter(has_text="NKI · trn3 · ").wait_for()
+
+
 def test_the_launcher_opens_the_examples(jupyter: Lab, tab: Window) -> None:
     tab.open(jupyter, jupyter.notebook("launcher.ipynb", START))
     tab.command("launcher:create")

@@ -84,3 +84,20 @@ def test_a_pipe_gets_none(script: Path) -> None:
     command = [sys.executable, "-m", "nki_lab", "run", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert (done.stdout, done.stderr) == ("3001.0\n", "")
+
+
+def test_a_sweep_has_a_bar_of_its_points(tmp_path: Path) -> None:
+    path = tmp_path / "swept.py"
+    path.write_text(
+        "import nki, nki.language as nl\n\nTILE = 64\n\n@nki.jit\ndef copy(a):\n"
+        "    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)\n"
+        "    for i in range(0, 512, TILE):\n"
+        "        nl.store(out[:, i : i + TILE], nl.load(a[:, i : i + TILE]))\n    return out\n",
+        encoding="utf-8",
+    )
+    given = ["sweep", f"{path}::copy", "--vary", "TILE=64,128,256", "--arg", "a=float32[128,512]"]
+    printed, shown = _errors_of(given)
+    assert "copy" in shown and "3/3" in shown and "points" in shown
+    assert "256" in printed
+    plain = subprocess.run([sys.executable, "-m", "nki_lab", *given], capture_output=True, text=True, check=True)
+    assert plain.stderr == ""

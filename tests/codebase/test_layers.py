@@ -22,7 +22,14 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("codes", "source_files", "file_system", "contained", "printable"), ("diagnostic",), ("extras", "own_faults")),
     (("isa",), ("source",)),
     (
-        (f"{KR}.options", f"{KR}.protocols", f"{KR}.garbage", f"{KR}.progress", f"{KR}.vocabulary"),
+        (
+            f"{KR}.options",
+            f"{KR}.protocols",
+            f"{KR}.garbage",
+            f"{KR}.progress",
+            f"{KR}.vocabulary",
+            f"{KR}.compiled_code",
+        ),
         (f"{KR}.tensor", f"{KR}.recording"),
     ),
     ((f"{KR}.ir",), (f"{KR}.footprint",)),

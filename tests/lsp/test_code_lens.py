@@ -235,6 +235,28 @@ def test_the_cell_of_a_notebook_needs_no_import(lens: Client) -> None:
     compile(text, "cell", "exec")
 
 
+def test_a_kernel_has_the_target_of_its_cell_in_lenses_and_commands(lens: Client) -> None:
+    configure(lens)
+    cells = [f"%%nki{options}\n" + KERNEL[len(HEAD) :].replace("def k(", f"def {name}(")
+             for name, options in (("k", ""), ("m", " --target trn3"))]  # fmt: skip
+    notebook = Notebook(lens, "targets", IMPORTS, *cells)
+    (plain, _, _), (named, _, _) = (
+        titles(lens, notebook.cell(number))[name][1:] for number, name in ((1, "k"), (2, "m"))
+    )
+    assert plain.endswith("on trn2")
+    assert named.endswith("on trn3")
+    assert titles(lens, notebook.cell(1))["k"][3] == "0 findings on trn2 · other targets?"
+    assert titles(lens, notebook.cell(2))["m"][3] == "0 findings on trn3 · other targets?"
+    assert [execute(lens, "nki-lab.target", notebook.cell(number)) for number in range(3)] == ["trn2", "trn2", "trn3"]
+    assert "trn3" in execute(lens, "nki-lab.cell", notebook.cell(2), "m", {"show": False})["cell"]
+    assert "trn3" not in execute(lens, "nki-lab.cell", notebook.cell(1), "k", {"show": False})["cell"]
+    counts = execute(lens, "nki-lab.targets", notebook.cell(2))
+    assert {name: list(found) for name, found in counts.items()} == {
+        "k": ["trn2", "trn1", "trn3"], "m": ["trn3", "trn1", "trn2"],
+    }  # fmt: skip
+    assert titles(lens, notebook.cell(2))["m"][3].startswith("0 findings on trn3, ")
+
+
 def test_shapes_that_are_not_known_are_examples(lens: Client, uri: str) -> None:
     lens.open(uri, KERNEL.replace(": nt.tensor[(128, 512), nl.float32]", ", n=3"))
     text = execute(lens, "nki-lab.cell", uri, "k", {"show": False})["cell"]

@@ -15,6 +15,7 @@ import pytest
 
 from nki_lab import session
 from nki_lab.diagnostic import NkiError
+from nki_lab.kernel_runtime.numerics import repeating
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.session import plans
 
@@ -22,8 +23,11 @@ Array = np.ndarray[Any, Any]
 SCALE = 2.0
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> None:
+@pytest.fixture(autouse=True, params=["copied", "bound"])
+def _fresh(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test runs with arguments that are copied, as small ones are, and with some that stay in their memory."""
+    if request.param == "bound":
+        monkeypatch.setattr(repeating, "SMALL", 0)
     session.forget()
 
 

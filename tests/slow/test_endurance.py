@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.modules import module
 from tests.lsp.client import PULLING, Client, Message, connect
 from tests.lsp.processes import resident_bytes
 from tests.scale import scaled
@@ -18,6 +20,11 @@ EDITS = scaled(10_000)
 COMPARED = 500
 """After so many edits the findings are compared with those of a fresh server."""
 MOST_BYTES = 300 << 20
+LARGE_EDITS = scaled(2_000)
+SETTLED = LARGE_EDITS // 2
+"""Edits after which everything that is remembered has been remembered once."""
+MOST_GROWTH = 12 << 20
+"""Bytes that a thousand further edits may add."""
 DEPTH = 14
 """Edits that are not taken back: with more of them nothing of the module would be left."""
 PIECES = (
@@ -146,6 +153,8 @@ def same_as_fresh(live: Client, typists: list[Typist]) -> None:
         assert fresh.leave() == 0
 
 
+PATIENCE = 240.0
+"""Seconds for an answer on a machine that does much else."""
 PATIENT: Message = {"textDocument": PULLING["textDocument"]}
 """An editor that waits for everything."""
 
@@ -178,3 +187,29 @@ def test_a_day_of_typing(tmp_path: Path, record_property: Any) -> None:
         record_property("resident_bytes", memory)
     assert client.leave() == 0
     assert max(sum(item) for item in memory) <= MOST_BYTES, memory
+
+
+@pytest.mark.slow
+def test_memory_is_bounded_while_a_large_module_is_edited(tmp_path: Path, record_property: Any) -> None:
+    client = connect()
+    client.initialize(PATIENT)
+    path = tmp_path / "large.py"
+    path.write_text(module(12, 3_600), encoding="utf-8")
+    typist = Typist(client, path.as_uri(), path.read_text(encoding="utf-8"), 7)
+    memory: list[tuple[int, int]] = []
+    for number in range(1, LARGE_EDITS + 1):
+        typist.edit()
+        if number % 4 == 0:
+            client.answer(typist.ask(), PATIENCE)
+        if number % 20 == 0:
+            client.answer(client.ask("textDocument/diagnostic", {"textDocument": {"uri": typist.uri}}), PATIENCE)
+            memory.append((number, sum(resident_bytes(client.process.pid))))
+        client.seen.clear()
+        if number % 200 == 0:
+            print(number, [size >> 20 for size in resident_bytes(client.process.pid)], flush=True)
+    record_property("resident_bytes", memory)
+    assert client.leave() == 0
+    assert max(size for _, size in memory) <= MOST_BYTES, memory
+    later = [item for item in memory if item[0] > SETTLED]
+    growth = statistics.linear_regression(*zip(*later, strict=True)).slope * 1000
+    assert growth <= MOST_GROWTH, (growth, memory)

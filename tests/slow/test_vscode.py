@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET
 from tests.lsp.processes import servers
 from tests.slow.code_server import SECONDS, Code, packed, serving, window
 
@@ -47,7 +48,7 @@ FILES = {
         {
             "cells": [
                 cell("%load_ext nki_lab\nimport nki, nki.isa as nisa, nki.language as nl, nki.typing as nt"),
-                cell("%%nki --target trn2\n" + KERNEL.replace("nl.exp,", "nl.exq,")),
+                cell("%%nki --target trn3\n" + KERNEL.replace("nl.exp,", "nl.exq,")),
             ],
             "metadata": {"language_info": {"name": "python"}},
             "nbformat": 4,
@@ -82,7 +83,7 @@ def code(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cod
 def test_a_fault_is_underlined_and_counted(code: Code) -> None:
     code.open("faulty.py")
     expect(code.squiggles).to_have_count(1)
-    expect(code.status).to_have_text("NKI: 1 finding")
+    expect(code.status).to_have_text(f"NKI {DEFAULT_TARGET}: 1 finding")
 
 
 def test_hover_tells_the_finding_and_its_page(code: Code) -> None:
@@ -116,7 +117,7 @@ def test_a_quick_fix_removes_the_fault(code: Code) -> None:
     code.open("faulty.py")
     code.actions("exq").filter(has_text="Change exq to exp").first.click()
     expect(code.squiggles).to_have_count(0)
-    expect(code.status).to_have_text("NKI: 0 findings")
+    expect(code.status).to_have_text(f"NKI {DEFAULT_TARGET}: 0 findings")
 
 
 def test_names_are_completed_with_their_engines(code: Code) -> None:
@@ -172,7 +173,7 @@ def test_cells_of_a_notebook_have_findings_and_fixes(code: Code) -> None:
     place = code.page.locator(".notebook-editor .squiggly-error")
     expect(place).to_have_count(1)
     code.text("exq").click()
-    expect(code.status).to_have_text("NKI: 1 finding")
+    expect(code.status).to_have_text("NKI trn3: 1 finding")  # the cell's own target
     code.page.keyboard.press("Control+.")
     code.page.locator(".action-widget .monaco-list-row", has_text="Change exq to exp").first.click()
     expect(place).to_have_count(0)

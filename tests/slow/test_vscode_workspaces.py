@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET
 from tests.lsp.processes import servers
 from tests.slow.code_server import SECONDS, packed, serving, window
 
@@ -99,4 +100,4 @@ def test_a_python_without_the_package_is_told_once_and_another_one_is_chosen(pac
         code.page.wait_for_timeout(1500)  # the dialogue looks for the file
         code.page.keyboard.press("Enter")
         expect(code.squiggles).to_have_count(1)
-        expect(code.status).to_have_text("NKI: 1 finding")
+        expect(code.status).to_have_text(f"NKI {DEFAULT_TARGET}: 1 finding")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import builtins
+import gc
+import pathlib
 import sys
+import weakref
 from typing import Any
 
 import pytest
@@ -12,9 +15,11 @@ import pytest
 from nki_lab import widgets
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.widgets import parts, visualizer
+from nki_lab.widgets import comparison, parts, visualizer
+from nki_lab.widgets.comparison import ComparisonView
 from nki_lab.wire import Messages, encode
 from tests.recordings import synthetic
+from tests.wire.reader import read
 
 
 class Sent:
@@ -45,6 +50,28 @@ def test_a_page_that_loads_gets_the_run(monkeypatch: pytest.MonkeyPatch) -> None
     recording = Recording(synthetic(50), {"kernel": "k"})
     sent = Sent(monkeypatch, recording)
     assert sent.ask({"kind": "load"}) == list(Messages(recording))
+
+
+def test_a_page_gets_the_lanes_of_a_large_run_first(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    Recording(synthetic(1 << 17), {"kernel": "k"}).save(tmp_path)
+    recording = Recording.open(tmp_path)
+    unread: list[bool] = []
+    opening = Messages.opening
+
+    def noted(messages: Messages) -> bytes:
+        unread.append(recording._check_whole is not None)
+        return opening(messages)
+
+    monkeypatch.setattr(Messages, "opening", noted)
+    first, second, *_ = Sent(monkeypatch, recording).ask({"kind": "load"})
+    assert unread == [True]  # the lanes are drawn before anybody has read the rows
+    coarse, whole = read(first), read(second)
+    assert coarse[0]["coarse"] and "coarse" not in whole[0]
+    assert {name: coarse[0][name] for name in ("steps", "makespan", "lanes", "kernel")} == {
+        name: whole[0][name] for name in ("steps", "makespan", "lanes", "kernel")
+    }
+    assert all((coarse[1]["zoom"][name] == whole[1]["zoom"][name]).all() for name in coarse[1]["zoom"])
+    assert not len(coarse[1]["buffers"]["name"])
 
 
 def test_a_page_gets_the_steps_that_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +130,8 @@ def test_without_the_notebook_packages_a_view_says_what_to_install(monkeypatch: 
             raise ModuleNotFoundError("No module named 'anywidget'", name="anywidget")
         return load(name, *rest)
 
-    monkeypatch.delitem(sys.modules, "nki_lab.widgets.visualizer")
+    for name in ("visualizer", "loaded"):
+        monkeypatch.delitem(sys.modules, f"nki_lab.widgets.{name}")
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(NkiError, match=r"NKI022 the visualizer needs the package anywidget") as caught:
         widgets.view(Recording(synthetic(5)))
@@ -142,3 +170,23 @@ def test_of_very_many_widgets_the_oldest_are_closed(monkeypatch: pytest.MonkeyPa
     made = [widgets.view(recording) for _ in range(9)]
     assert sum(item.comm is not None for item in made) == 5
     assert [item.comm is not None for item in made[-5:]] == [True] * 5
+
+
+def test_nothing_holds_a_widget_that_is_closed() -> None:
+    made = widgets.view(Recording(synthetic(5)))
+    gone = weakref.ref(made)
+    made.close()
+    assert made.closed
+    del made
+    gc.collect()
+    assert gone() is None
+
+
+def test_only_the_latest_comparisons_keep_their_runs() -> None:
+    run = Recording(synthetic(5))
+    made = [ComparisonView(b"", run, run) for _ in range(comparison.AWAKE + 2)]
+    assert [bool(item._messages) for item in made] == [False] * 2 + [True] * comparison.AWAKE
+    told: list[object] = []
+    made[0].send = lambda content, buffers=None: told.append(content)  # type: ignore[method-assign]
+    made[0]._answer(made[0], {"kind": "load", "view": 3}, [])
+    assert told == [{"kind": "failed", "view": 3, "text": told[0]["text"]}]  # type: ignore[index]

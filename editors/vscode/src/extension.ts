@@ -13,8 +13,8 @@ const NO_SOURCES = '**/{node_modules,.venv,venv,site-packages,__pycache__}/**';
 
 export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel('NKI Lab', { log: true });
-  const status = new Status();
-  const server = new ServerHandle(log, context.extensionPath, middleware(status));
+  const status = new Status(uri => server.target(uri));
+  const server: ServerHandle = new ServerHandle(log, context.extensionPath, middleware(status));
   context.subscriptions.push(log, server, status, ...commands(server, log));
 
   const look = (document: vscode.TextDocument) => {

@@ -105,6 +105,12 @@ export class ServerHandle implements vscode.Disposable {
     return this.client.sendRequest('workspace/executeCommand', { command, arguments: args });
   }
 
+  /** Ask the running server what a document is checked for; empty where it does not know. */
+  async target(uri: vscode.Uri): Promise<string> {
+    const found = await this.execute('nki-lab.target', [uri.toString()]).catch(() => null);
+    return typeof found === 'string' ? found : '';
+  }
+
   dispose(): void {
     for (const item of this.changes) item.dispose();
     void this.stop();

@@ -1,4 +1,4 @@
-/** Shows the target of the settings and the number of findings in the file at hand, once the server has examined it. */
+/** Shows the target and the number of findings of the file or cell at hand, once the server has examined it. */
 
 import * as vscode from 'vscode';
 
@@ -10,8 +10,10 @@ export class Status implements vscode.Disposable {
   private readonly item = vscode.window.createStatusBarItem(vscode.StatusBarAlignment.Right, 90);
   private readonly changes: vscode.Disposable;
   private readonly examined = new Set<string>();
+  private readonly targets = new Map<string, string>();
 
-  constructor() {
+  /** `target` asks the server what a document is checked for: a cell may name its own. */
+  constructor(private readonly target: (uri: vscode.Uri) => Promise<string>) {
     this.item.name = 'NKI';
     this.item.command = 'nki-lab.chooseTarget';
     this.item.tooltip = 'Target and findings of NKI kernels; a click chooses the target';
@@ -28,6 +30,10 @@ export class Status implements vscode.Disposable {
   examine(uri: vscode.Uri): void {
     this.examined.add(uri.toString());
     this.update();
+    void this.target(uri).then(target => {
+      this.targets.set(uri.toString(), target);
+      this.update();
+    });
   }
 
   dispose(): void {
@@ -41,7 +47,7 @@ export class Status implements vscode.Disposable {
       this.item.hide();
       return;
     }
-    const target = vscode.workspace.getConfiguration('nki-lab', document.uri).get<string>('target', '');
+    const target = this.targets.get(document.uri.toString()) ?? '';
     const isExamined = this.examined.has(document.uri.toString());
     const count = vscode.languages.getDiagnostics(document.uri).filter(found => found.source === SOURCE).length;
     const findings = isExamined ? [`${count} finding${count === 1 ? '' : 's'}`] : [];

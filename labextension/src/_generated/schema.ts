@@ -593,8 +593,9 @@ export interface Sentence {
  * `dma_waiting` the time in which none does before one will. Messages of older versions have neither, no `bottlenecks`
  * and no `machine`, which is missing of unknown targets too. `core_names` has the words for each core where there are
  * several: "core 1", "rank 2". `loops` are those of the run, outer ones before inner ones; the table `iterations`
- * numbers them. Messages of older versions have neither. Stretches of the table `zoom`, where there is one, are 2 to
- * the power `zoom_shift` picoseconds wide.
+ * numbers them. Messages of older versions have neither. `coarse` says that the message has lanes and their sums alone,
+ * and that another one with the whole run follows. Stretches of the table `zoom`, where there is one, are 2 to the
+ * power `zoom_shift` picoseconds wide.
  */
 export interface Header {
   readonly kernel: string;
@@ -620,6 +621,7 @@ export interface Header {
   readonly core_names?: Readonly<Record<string, string>>;
   readonly loops?: readonly LoopFigures[];
   readonly zoom_shift?: number;
+  readonly coarse?: boolean;
 }
 
 /** The facts of a run in a list: `makespan` in picoseconds, and how many equal runs in a row it stands for. */

@@ -1,6 +1,6 @@
 /** Completions of the language server, in JupyterLab's own list. */
 
-import { positionIn } from './findings';
+import { positionIn } from './decorations';
 import type { Editor } from './jupyter';
 import { isNki } from './notebook_text';
 import { charactersOf, offsetOf } from './positions';

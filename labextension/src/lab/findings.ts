@@ -1,11 +1,12 @@
 /** Findings as squiggles. */
 
 import type { Extension, Range as Placed, Text } from '@codemirror/state';
-import type { Decoration, DecorationSet, EditorView } from '@codemirror/view';
+import type { Decoration, EditorView } from '@codemirror/view';
 
+import { decorationsOf, offsetIn, positionIn } from './decorations';
 import type { Tools } from './editor';
 import type { SharedCell } from './jupyter';
-import type { Diagnostic, Position } from './protocol';
+import type { Diagnostic } from './protocol';
 
 /** Classes by the protocol's numbers. */
 export const SEVERITIES = ['', 'error', 'warning', 'info', 'hint'] as const;
@@ -16,32 +17,11 @@ export interface Findings {
   readonly at: (view: EditorView, offset: number) => Diagnostic[];
 }
 
-/** The offset of a position in a document that may have changed since. */
-export function offsetIn(doc: Text, { line, character }: Position): number {
-  if (line >= doc.lines) return doc.length;
-  const { from, to } = doc.line(line + 1);
-  return Math.min(from + character, to);
-}
+export function findingsOf({ cm: tools, session }: Tools): Findings {
+  const { view: cm } = tools;
+  const { put, field } = decorationsOf<Diagnostic>(tools, draw);
 
-/** The protocol's position of an offset. */
-export function positionIn(doc: Text, offset: number): Position {
-  const line = doc.lineAt(offset);
-  return { line: line.number - 1, character: offset - line.from };
-}
-
-export function findingsOf({ cm: { state, view: cm }, session }: Tools): Findings {
-  const put = state.StateEffect.define<readonly Diagnostic[]>();
-  const field = state.StateField.define<DecorationSet>({
-    create: () => cm.Decoration.none,
-    update(before, transaction) {
-      let drawn = before.map(transaction.changes);
-      for (const effect of transaction.effects) if (effect.is(put)) drawn = draw(transaction.state.doc, effect.value);
-      return drawn;
-    },
-    provide: field => cm.EditorView.decorations.from(field),
-  });
-
-  function draw(doc: Text, found: readonly Diagnostic[]): DecorationSet {
+  function draw(found: readonly Diagnostic[], doc: Text): Placed<Decoration>[] {
     const marks: Placed<Decoration>[] = [];
     for (const item of found) {
       let [from, to] = [offsetIn(doc, item.range.start), offsetIn(doc, item.range.end)];
@@ -51,7 +31,7 @@ export function findingsOf({ cm: { state, view: cm }, session }: Tools): Finding
       const mark = cm.Decoration.mark({ class: `nki-lab-squiggle nki-lab-${kind}`, finding: item });
       marks.push(mark.range(from, to));
     }
-    return cm.Decoration.set(marks, true);
+    return marks;
   }
 
   return {

@@ -4,7 +4,7 @@ import type { Extension, StateEffectType } from '@codemirror/state';
 import type { EditorView, Tooltip } from '@codemirror/view';
 
 import type { Tools } from './editor';
-import { positionIn } from './findings';
+import { positionIn } from './decorations';
 import type { SharedCell } from './jupyter';
 import { element } from './markdown';
 import type { CodeAction, Diagnostic } from './protocol';

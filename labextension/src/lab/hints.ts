@@ -1,18 +1,16 @@
 /** Shapes and the like, beside the code. */
 
 import type { Extension } from '@codemirror/state';
-import type { DecorationSet } from '@codemirror/view';
 
 import { answers } from './answers';
+import { decorationsOf, offsetIn } from './decorations';
 import type { Tools } from './editor';
-import { offsetIn } from './findings';
 import type { SharedCell } from './jupyter';
 import { textOf } from './protocol';
 import type { InlayHint } from './protocol';
 
 export function hints(tools: Tools): { of(cell: SharedCell): Extension } {
-  const { state, view: cm } = tools.cm;
-  const put = state.StateEffect.define<readonly InlayHint[]>();
+  const { view: cm } = tools.cm;
 
   class Hint extends cm.WidgetType {
     constructor(
@@ -35,22 +33,11 @@ export function hints(tools: Tools): { of(cell: SharedCell): Extension } {
     }
   }
 
-  const field = state.StateField.define<DecorationSet>({
-    create: () => cm.Decoration.none,
-    update(before, transaction) {
-      let drawn = before.map(transaction.changes);
-      for (const effect of transaction.effects)
-        if (effect.is(put)) {
-          const { doc } = transaction.state;
-          const widgets = effect.value.map(({ position, label, tooltip }) =>
-            cm.Decoration.widget({ widget: new Hint(label, textOf(tooltip)), side: 1 }).range(offsetIn(doc, position)),
-          );
-          drawn = cm.Decoration.set(widgets, true);
-        }
-      return drawn;
-    },
-    provide: field => cm.EditorView.decorations.from(field),
-  });
+  const { put, field } = decorationsOf<InlayHint>(tools.cm, (found, doc) =>
+    found.map(({ position, label, tooltip }) =>
+      cm.Decoration.widget({ widget: new Hint(label, textOf(tooltip)), side: 1 }).range(offsetIn(doc, position)),
+    ),
+  );
 
   const plugin = (cell: SharedCell): Extension =>
     answers<readonly InlayHint[]>(tools, cell, {

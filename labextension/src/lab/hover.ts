@@ -4,7 +4,8 @@ import type { Extension } from '@codemirror/state';
 import type { EditorView, Tooltip } from '@codemirror/view';
 
 import type { Tools } from './editor';
-import { SEVERITIES, positionIn } from './findings';
+import { positionIn } from './decorations';
+import { SEVERITIES } from './findings';
 import type { FixMenu } from './fixes';
 import type { SharedCell } from './jupyter';
 import { element } from './markdown';

@@ -62,5 +62,6 @@ export interface Tracker {
   readonly activeCell: Cell | null;
   readonly widgetAdded: Signal<unknown, Panel>;
   readonly currentChanged: Signal<unknown, Panel | null>;
+  readonly activeCellChanged: Signal<unknown, Cell | null>;
   forEach(take: (panel: Panel) => void): void;
 }

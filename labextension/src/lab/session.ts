@@ -100,10 +100,16 @@ export class Session {
     this.listeners.add(listener);
   }
 
-  /** The target that a notebook is checked for; empty where no server knows it. */
+  /**
+   * The target that the active cell of a notebook is checked for: it may name one, and others have that of the notebook.
+   * Empty where no server knows it.
+   */
   async target(panel: Panel): Promise<string> {
-    const uri = this.notebooks.get(panel)?.uris.keys().next().value;
+    const cell = panel.content.activeCell?.model.sharedModel;
+    const active = cell === undefined ? undefined : this.owners.get(cell)?.uri;
+    const uri = active ?? this.notebooks.get(panel)?.uris.keys().next().value;
     if (uri === undefined) return '';
+    this.sync();
     const found = await this.call('workspace/executeCommand', { command: 'nki-lab.target', arguments: [uri] });
     return typeof found === 'string' ? found : '';
   }

@@ -4,7 +4,7 @@ import type { Extension } from '@codemirror/state';
 import type { Tooltip, ViewUpdate } from '@codemirror/view';
 
 import type { Tools } from './editor';
-import { positionIn } from './findings';
+import { positionIn } from './decorations';
 import type { SharedCell } from './jupyter';
 import { element } from './markdown';
 import type { Rendered } from './markdown';

@@ -1,4 +1,4 @@
-/** The item of the status bar: target, findings and latency of the notebook at hand. */
+/** The item of the status bar: target of the cell at hand, findings and latency of its notebook. */
 
 import { MIME } from '../_generated/schema';
 import type { Commands } from './commands';
@@ -32,19 +32,27 @@ export function addStatus({ bar, Widget, notebooks, session, settings, app }: Gi
     node.textContent = panel === null ? '' : textOf(panel, session, targets.get(panel) ?? '');
     node.hidden = node.textContent === '';
   };
-  /** The server knows the target: that of the settings, of its environment or of the notebook's project. */
-  const refresh = async (): Promise<void> => {
+  /** The server knows the target: that of the active cell, else of the settings, its environment or the project. */
+  const ask = async (): Promise<void> => {
     const panel = notebooks.currentWidget;
     if (panel !== null) targets.set(panel, await session.target(panel));
     draw();
   };
+  /** One question after the other: the last one is asked when everything has happened. */
+  let asked = Promise.resolve();
+  let waiting = 0;
+  const refresh = (): void => {
+    if (waiting > 1) return; // that one has yet to begin
+    waiting += 1;
+    asked = asked.then(ask).finally(() => (waiting -= 1));
+  };
   session.listen(() => {
-    const panel = notebooks.currentWidget;
-    if (panel !== null && session.isReady && !targets.get(panel)) void refresh();
+    if (session.isReady) refresh();
     draw();
   });
-  notebooks.currentChanged.connect(() => void refresh());
-  settings?.changed.connect(() => void refresh());
+  notebooks.currentChanged.connect(refresh);
+  notebooks.activeCellChanged.connect(refresh);
+  settings?.changed.connect(refresh);
   bar.registerStatusItem('nki-lab:status', { item, align: 'left', rank: 100 });
   draw();
 }

@@ -1,11 +1,11 @@
 /** Looks of names: tensors by memory, calls by engine, registers, values that are known at compile time. */
 
 import type { Extension } from '@codemirror/state';
-import type { Decoration, DecorationSet } from '@codemirror/view';
+import type { Decoration } from '@codemirror/view';
 
 import { answers } from './answers';
+import { decorationsOf, offsetIn } from './decorations';
 import type { Tools } from './editor';
-import { offsetIn } from './findings';
 import type { SharedCell } from './jupyter';
 import type { Legend, Position, SemanticTokens } from './protocol';
 
@@ -32,26 +32,11 @@ export function tokensOf(data: readonly number[], { tokenModifiers }: Legend): T
 
 export function colours(tools: Tools): { of(cell: SharedCell): Extension } {
   const { state, view: cm } = tools.cm;
-  const put = state.StateEffect.define<readonly Token[]>();
-  const field = state.StateField.define<DecorationSet>({
-    create: () => cm.Decoration.none,
-    update(before, transaction) {
-      let drawn = before.map(transaction.changes);
-      for (const effect of transaction.effects)
-        if (effect.is(put)) {
-          const { doc } = transaction.state;
-          const marks = effect.value.map(({ start, end, modifiers }) =>
-            mark(modifiers).range(offsetIn(doc, start), offsetIn(doc, end)),
-          );
-          drawn = cm.Decoration.set(
-            marks.filter(({ from, to }) => from < to),
-            true,
-          );
-        }
-      return drawn;
-    },
-    provide: field => cm.EditorView.decorations.from(field),
-  });
+  const { put, field } = decorationsOf<Token>(tools.cm, (found, doc) =>
+    found
+      .map(({ start, end, modifiers }) => mark(modifiers).range(offsetIn(doc, start), offsetIn(doc, end)))
+      .filter(({ from, to }) => from < to),
+  );
 
   /** The style sheet knows the modifiers that have a look. */
   function mark(modifiers: readonly string[]): Decoration {

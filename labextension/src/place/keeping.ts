@@ -31,7 +31,7 @@ export function createKeeping(root: HTMLElement, given: Place | null, spot: numb
       if (isUntouched(run, store)) store.set(stateAt(run, place));
     },
     leave(run, store) {
-      if (cell !== null) keepPlace(cell, key, placeOf(run, store.state));
+      if (cell !== null && run.coarse !== true) keepPlace(cell, key, placeOf(run, store.state));
     },
   };
 }

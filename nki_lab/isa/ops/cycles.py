@@ -17,6 +17,9 @@ from nki_lab.isa.spec import PSUM, SBUF, Cost, Use
 DOC_226: Final = "NKI API documentation of SDK 2.26, per-instruction cost"
 ARCH_V3: Final = "Trainium2 architecture guide, Vector Engine performance modes"
 PROFILES_V3: Final = "published Trainium2 profiles"
+STREAMED_V3: Final = (
+    "published shares of the Vector Engine on Trainium2: AdamW kernels, beside tensor_tensor in RoPE kernels"
+)
 WIDTHS_V3: Final = f"{PROFILES_V3}: 343 ns for 512 float32; other dtypes than 16-bit floats by the width table"
 
 CostOf = Callable[[Use], Cost]

@@ -16,6 +16,7 @@ from nki_lab.isa.ops.cycles import (
     ARCH_V3,
     DOC_226,
     PROFILES_V3,
+    STREAMED_V3,
     WIDTHS_V3,
     are_dense,
     are_fast,
@@ -503,10 +504,8 @@ class scalar_tensor_tensor:
     def cost(use: Use) -> Cost:
         n = free_size(use, "dst")
         ops = use.attrs["op0"].name, use.attrs["op1"].name
-        if use.arch.generation > 2 and PSUM in (use.space("data"), use.space("operand1")):
-            return engine_cost(
-                use, n, source=f"{PROFILES_V3}: 604 ns for 512 float32 of tensor_tensor", confidence="inferred"
-            )
+        if use.arch.generation > 2:
+            return engine_cost(use, n, source=STREAMED_V3, confidence="inferred")
         narrow = use.dtypes["data"] is BF16 and use.dtypes["operand1"] is BF16 and n % 2 == 0
         return engine_cost(use, n if narrow and ops == ("subtract", "multiply") else 2 * n)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from nki_lab.kernel_runtime.backend.broadcasts import spreads
 from nki_lab.kernel_runtime.backend.listing import DEAD, Listing, is_pure, may_stay
-from nki_lab.kernel_runtime.footprint import Mask
+from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.tensor import Buffer, sbuf
 
 _ROUNDS: Final = 24  # how many computations after each other a value is followed through
@@ -39,16 +39,17 @@ def merge_repeats(listing: Listing) -> None:
     which cost less to repeat, and the last lines first, as then tiles that only they read are not needed either.
     """
     tiles = Tiles(listing)
-    groups: dict[int, list[tuple[int, int]]] = {}
-    for earlier, later in tiles.repeats():
-        groups.setdefault(int(tiles.site_of_writer[later]), []).append((earlier, later))
+    earlier, later = tiles.repeats()
+    sites = tiles.site_of_writer[later]
+    groups = [np.flatnonzero(sites == site) for site in np.unique(sites).tolist()]
     room, dead = _FreeMemory(listing, tiles), Dead(listing, tiles)
     replaced: dict[int, int] = {}
-    for pairs in sorted(groups.values(), key=lambda pairs: tiles.rank(pairs[0][1])):
-        wanted = [pair for pair in pairs if dead.is_needed(pair[1])]
-        if wanted and room.extend(wanted, loads=tiles.rank(wanted[0][1])[0]):
-            replaced.update((later, earlier) for earlier, later in wanted)
-            dead.without([later for _, later in wanted])
+    for pairs in sorted(groups, key=lambda pairs: tiles.rank(int(later[pairs[0]]))):
+        wanted = pairs[dead.needed(later[pairs])]
+        first, second = earlier[wanted].tolist(), later[wanted].tolist()
+        if second and room.extend(list(zip(first, second, strict=True)), loads=tiles.rank(second[0])[0]):
+            replaced.update(zip(second, first, strict=True))
+            dead.without(second)
     if replaced:
         replace_tiles(listing, tiles, replaced, dead)
 
@@ -145,20 +146,20 @@ class Tiles:
         found: Hashes = _mixed(of_view + np.uint64(1 << 50))[self.listing.view]
         return found
 
-    def repeats(self) -> list[tuple[int, int]]:
-        """Return (first tile, later tile) of equal values, the later in order of their first readers.
+    def repeats(self) -> tuple[Column, Column]:
+        """Return first tiles and later tiles of equal values, the later in order of their first readers.
 
         Of tiles that are computed from each other only those are returned that something else reads as well.
         """
         if not self.simple.any():
-            return []
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
         value = self.hashes()
         mine = np.flatnonzero(self.simple & (self.last_read >= 0) & self._in_sbuf())
         mine = mine[np.argsort(self.first_write[mine], kind="stable")]
         _, first, inverse = np.unique(value[mine], return_index=True, return_inverse=True)
         earliest = mine[first[inverse]]
         rows = np.flatnonzero(earliest != mine)
-        return list(zip(earliest[rows].tolist(), mine[rows].tolist(), strict=True))
+        return earliest[rows], mine[rows]
 
     def _in_sbuf(self) -> Mask:
         return np.array([buffer.space is sbuf for buffer in self.listing.buffers], bool)
@@ -229,9 +230,9 @@ class Dead:
         kept[[tensor._buffer.id for tensor in listing.program.outputs]] = True
         self._kept = kept | (tiles.last_read < 0)  # what nothing read from the start has its reasons
 
-    def is_needed(self, tile: int) -> bool:
-        """Whether a row that is needed reads the tile."""
-        return bool(self._read[tile]) if self.replaced.any() else True
+    def needed(self, tiles: Column) -> Mask:
+        """Mark the tiles that a row that is needed reads."""
+        return self._read[tiles] if self.replaced.any() else np.ones(len(tiles), bool)
 
     def without(self, replaced: list[int]) -> None:
         """Replace tiles, and find the rows that are not needed then."""

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -138,6 +138,12 @@ class Index:
 
     def __getitem__(self, key: Any) -> Index:
         """New size-1 dimensions by None, as in `nl.arange(n)[:, None]`; plain slices cut a dimension."""
+        if key.__class__ is tuple and len(key) == 2 and len(self.shape) == 1:  # what kernels write most
+            first, second = key
+            if second is None and first.__class__ is slice and first == _ALL:
+                return _made((*self.shape, 1), (*self.steps, 0), self.offset, (*self.axes, _NO_AXES))
+            if first is None and second.__class__ is slice and second == _ALL:
+                return _made((1, *self.shape), (0, *self.steps), self.offset, (_NO_AXES, *self.axes))
         keys = key if isinstance(key, tuple) else (key,)
         if any(item is Ellipsis for item in keys):
             at = next(i for i, item in enumerate(keys) if item is Ellipsis)
@@ -182,7 +188,7 @@ class Index:
         number = integer_of(other)
         if number is None:
             return _refused(self, other, "+" if sign > 0 else "-")
-        return Index(self.shape, self.steps, self.offset + sign * number, self.axes)
+        return _made(self.shape, self.steps, self.offset + sign * number, self.axes)
 
     def __add__(self, other: Any) -> Any:
         return self._plus(other, 1)
@@ -263,6 +269,16 @@ class Index:
         return f"<index {self.shape}: {' + '.join([*terms, str(self.offset)])}>"
 
 
+_ALL: Final = slice(None)
+
+
+def _made(shape: tuple[int, ...], steps: tuple[int, ...], offset: int, axes: tuple[Axes, ...]) -> Index:
+    """Return an index whose steps are 0 already in dimensions of size 1."""
+    index = Index.__new__(Index)
+    index.shape, index.steps, index.offset, index.axes = shape, steps, offset, axes
+    return index
+
+
 _Dimension = tuple[int, int, Axes]
 """Size, step and axes of one dimension of an index."""
 _NEW: _Dimension = (1, 0, _NO_AXES)
@@ -313,6 +329,8 @@ def _not_affine(message: str) -> NkiError:
 
 def arange(*bounds: Any) -> Index:
     """The integers of range(*bounds) as a one-dimensional index; give it a place with `[:, None]` or `[None, :]`."""
+    if len(bounds) == 1 and bounds[0].__class__ is int and bounds[0] > 1:
+        return _made((bounds[0],), (1,), 0, (frozenset((next(_axis_numbers),)),))
     numbers = [integer_of(bound) for bound in bounds]
     if not 1 <= len(numbers) <= 3 or None in numbers:
         raise coded_error(

@@ -159,6 +159,8 @@ def _restricted_record(tensor: NkiTensor, record: Indirect | None, box: tuple[tu
 
 def subscript(tensor: NkiTensor, key: Any) -> NkiTensor:
     """The view `tensor[key]`; see the module."""
+    if key.__class__ is tuple and len(key) == len(tensor._shape) and _is_static(key):
+        return _strided(checked(tensor), key)
     keys = _flattened(key)
     plain = True
     for item in keys:
@@ -172,6 +174,17 @@ def subscript(tensor: NkiTensor, key: Any) -> NkiTensor:
             )
         plain = plain and not isinstance(item, (Index, NkiTensor, MovedIndex))
     return (resolve_basic if plain else _advanced)(checked(tensor), keys)
+
+
+def _is_static(keys: tuple[Any, ...]) -> bool:
+    """Check for index expressions and integers, and nothing else: what kernels write most."""
+    walks = False
+    for item in keys:
+        if item.__class__ is Index:
+            walks = True
+        elif item.__class__ is not int:
+            return False
+    return walks
 
 
 def resolve_basic(tensor: NkiTensor, keys: tuple[Any, ...]) -> NkiTensor:

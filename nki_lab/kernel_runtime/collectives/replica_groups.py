@@ -283,8 +283,9 @@ def advise_time(what: str, builder: Builder, unknown: str = "") -> None:
     builder.advise(
         "NKI242",
         f"{what} is timed by its hops and the rate of its links",
-        limit=f"waits for other ranks, and traffic that shares the links, are not modelled{unknown}",
-        remedy="add how much later than this rank the others come on your system",
+        limit=f"traffic that shares the links is not modelled{unknown}; a single rank's times have no waits for other"
+        " ranks, those of nki_lab.run_ranks do",
+        remedy="run the ranks together with nki_lab.run_ranks",
     )
 
 

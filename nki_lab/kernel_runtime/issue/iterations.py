@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, Final
+from weakref import ReferenceType as Weak
 
 from nki_lab.kernel_runtime.ir import Iteration, Site
 from nki_lab.kernel_runtime.issue.source_location import is_ours, site_at
 from nki_lab.kernel_runtime.tensor import VirtualRegister
+from nki_lab.source.code_table import CodeTable
 from nki_lab.source.module import ModuleSource, module_at
 from nki_lab.source.paths import first_name, scope_node, surroundings
 from nki_lab.source.trees import Extent, extent
@@ -62,6 +64,7 @@ class IterationTracker:
         self._nests: dict[tuple[Loop, ...], tuple[Loop, ...]] = {}
         self._at: dict[tuple[int, int], CodePosition] = {}
         self._codes: list[CodeType] = []  # kept alive, so that ids stay unique
+        self._modules: list[ModuleSource | None] = []  # kept alive during the trace, so that places stay known
         self._frame: FrameType | None = None  # of the instruction before, where it was
         self._loops: tuple[Loop, ...] = ()
         self._block = self._offset = -1
@@ -79,6 +82,8 @@ class IterationTracker:
     def end(self) -> None:
         """Release the frames of the kernel, which is over."""
         self.root = self._frame = None
+        self._anatomies.clear()
+        self._modules.clear()
 
     def current(self, frame: FrameType, place: CodePosition) -> int:
         """Return the row of the innermost iteration that a frame of the kernel is in; -1 outside of all loops."""
@@ -165,7 +170,9 @@ class IterationTracker:
     def _place(self, code: CodeType, offset: int) -> CodePosition:
         anatomy = self._anatomies.get(id(code))
         if anatomy is None:
-            anatomy = self._anatomies[id(code)] = _anatomy(code)
+            anatomy, module = _anatomy(code)
+            self._anatomies[id(code)] = anatomy
+            self._modules.append(module)
         sites, stretch = anatomy.around(offset)
         inside = tuple([self._loops_at.setdefault(site, Loop(variable, site)) for variable, site in sites])
         return CodePosition(
@@ -229,9 +236,9 @@ NOWHERE = CodePosition((), -1)
 class _Anatomy:
     """The tree of a code object, as far as it is at hand, and what surrounds its places that were asked about."""
 
-    code: CodeType  # kept alive, so that ids stay unique
-    module: ModuleSource | None
-    scope: ast.AST | None = None
+    code: Weak[CodeType]  # alive while it is asked about
+    module: Weak[ModuleSource] | None
+    scope: Weak[ast.AST] | None = None
     known: dict[int, tuple[tuple[tuple[str, Site], ...], int]] = field(default_factory=dict)
 
     def around(self, offset: int) -> tuple[tuple[tuple[str, Site], ...], int]:
@@ -242,15 +249,17 @@ class _Anatomy:
         return found
 
     def _find(self, offset: int) -> tuple[tuple[tuple[str, Site], ...], int]:
-        code, module, alone = self.code, self.module, -2 - offset
-        if module is None:
+        code, module, alone = self.code(), None if self.module is None else self.module(), -2 - offset
+        if code is None or module is None:
             return (), alone
         place = _extent(site_at(code, offset))
-        if self.scope is None:
-            self.scope = scope_node(module, code.co_name, code.co_firstlineno, place)
-        if self.scope is None:
-            return (), alone
-        loops, stretch = surroundings(module, self.scope, place)
+        scope = None if self.scope is None else self.scope()
+        if scope is None:
+            scope = scope_node(module, code.co_name, code.co_firstlineno, place)
+            if scope is None:
+                return (), alone
+            self.scope = Weak(scope)
+        loops, stretch = surroundings(module, scope, place)
         sites = [
             (name, Site(code.co_filename, line, column, line, column + len("for"), code.co_qualname))
             for name, line, column in loops
@@ -258,19 +267,19 @@ class _Anatomy:
         return tuple(sites), alone if stretch < 0 else stretch
 
 
-_anatomies: dict[int, _Anatomy] = {}  # by id: hashing code takes long
-_MOST: Final = 256
+_anatomies: Final[CodeTable[_Anatomy]] = CodeTable(1024)
 
 
-def _anatomy(code: CodeType) -> _Anatomy:
-    """Return the anatomy of a code object, kept for the last objects asked about while their text is the same."""
+def _anatomy(code: CodeType) -> tuple[_Anatomy, ModuleSource | None]:
+    """Return the anatomy of a code object and its module.
+
+    Anatomies of the last objects asked about are kept while their text is the same; they keep neither code nor module.
+    """
     module = module_at(code.co_filename)
     known = _anatomies.get(id(code))
-    if known is None or known.module is not module:
-        if len(_anatomies) >= _MOST:  # each holds the tree of its module, and cells bring new ones for ever
-            del _anatomies[next(iter(_anatomies))]
-        known = _anatomies[id(code)] = _Anatomy(code, module)
-    return known
+    if known is None or (None if known.module is None else known.module()) is not module:
+        known = _anatomies.enter(code, _Anatomy(Weak(code), None if module is None else Weak(module)))
+    return known, module
 
 
 def variable_at(frame: FrameType) -> str:

@@ -15,6 +15,7 @@ from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.ir import Program, Site
 from nki_lab.kernel_runtime.tensor import Buffer
 from nki_lab.source.checks import FailedCheck
+from nki_lab.source.code_table import CodeTable
 from nki_lab.source.module import argument_of, module_at
 from nki_lab.source.trees import Extent, extent
 
@@ -77,12 +78,7 @@ def _assigned(program: Program, site: int) -> str:
     return "" if found is None or module is None else module.assigned.get(_extent(found), "")
 
 
-_ours: dict[
-    int, tuple[bool, bool, CodeType]
-] = {}  # by id, since hashing code takes longer than all the rest; kept alive
-
-
-_MOST_JUDGED: Final = 2048  # each notebook cell brings code objects of its own
+_ours: Final[CodeTable[tuple[bool, bool]]] = CodeTable()
 
 
 def is_ours(frame: FrameType) -> bool:
@@ -91,17 +87,13 @@ def is_ours(frame: FrameType) -> bool:
     return (_judged(frame) if known is None else known)[0]
 
 
-def _judged(frame: FrameType) -> tuple[bool, bool, CodeType]:
+def _judged(frame: FrameType) -> tuple[bool, bool]:
     """Return whether a frame is nki_lab's, and whether it is no user's: frameworks stand between users and us."""
-    code = frame.f_code
     name = frame.f_globals.get("__name__", "")
     # contextlib: what stands between a function of ours and its caller where a context decorates it.
     ours = isinstance(name, str) and (name in ("nki_lab", "contextlib") or name.startswith("nki_lab."))
     between = isinstance(name, str) and name.partition(".")[0] in ("jax", "torch")
-    if len(_ours) >= _MOST_JUDGED:
-        _ours.clear()
-    found = _ours[id(code)] = (ours, ours or between, code)
-    return found
+    return _ours.enter(frame.f_code, (ours, ours or between))
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
@@ -126,17 +118,15 @@ FUNCTIONS: Final[dict[str, Callable[..., object]]] = {}
 """The functions of nki.language by name, entered by the module that lists them: diagnostics name their parameters."""
 
 
-_positions: dict[int, tuple[CodeType, list[Any]]] = {}  # by id: hashing code takes long; kept alive
+_positions: Final[CodeTable[list[Any]]] = CodeTable(_MOST_CODES)
 
 
 def site_at(code: CodeType, offset: int) -> Site:
     """Return the source stretch of the instruction at byte `offset` of a code object."""
     known = _positions.get(id(code))
     if known is None:
-        if len(_positions) >= _MOST_CODES:
-            _positions.clear()
-        known = _positions[id(code)] = code, list(code.co_positions())
-    line, end_line, column, end_column = known[1][offset // 2] if offset >= 0 else (code.co_firstlineno,) * 2 + (0, 0)
+        known = _positions.enter(code, list(code.co_positions()))
+    line, end_line, column, end_column = known[offset // 2] if offset >= 0 else (code.co_firstlineno,) * 2 + (0, 0)
     line = line or code.co_firstlineno
     return Site(code.co_filename, line, column or 0, end_line or line, end_column or 0, code.co_qualname)
 

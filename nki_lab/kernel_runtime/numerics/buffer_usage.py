@@ -15,7 +15,7 @@ NEVER = np.iinfo(np.int64).max
 class BufferUsage:
     """Per buffer: number of writes, first and last write, first read, last access; and whether it outlives the program.
 
-    `first_*` are NEVER where there is none, `last_*` -1. `foreign_reads` counts reads by instructions other than
+    `first_*` are NEVER where there is none, `last_*` -1. `foreign_reads` counts the reads by instructions other than
     contractions, `is_output` tells which buffers the kernel returns. Index tensors of indirect views (`is_index`) count
     as read by the op, and are read while it runs, when later ops are planned already.
     """
@@ -26,6 +26,7 @@ class BufferUsage:
         self._op, self._buffer, self._is_out = op, buffer, is_out
         by_matmul = program.ops_where(lambda item: item.instruction.contraction is not None)[op]
         self.writes = np.bincount(buffer[is_out], minlength=buffers)
+        self.reads = np.bincount(buffer[~is_out], minlength=buffers)
         self.foreign_reads = np.bincount(buffer[~is_out & ~by_matmul], minlength=buffers)
 
         def extreme(ufunc: np.ufunc, empty: int, rows: Mask | slice) -> Column:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import numpy as np
@@ -15,9 +16,11 @@ from nki_lab.kernel_runtime.coverage import Added, Tracker
 from nki_lab.kernel_runtime.footprint import Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.issue.source_location import placed
+from nki_lab.kernel_runtime.numerics import blas
 from nki_lab.kernel_runtime.numerics import slab as slabs
 from nki_lab.kernel_runtime.numerics.advance import Advance
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
+from nki_lab.kernel_runtime.numerics.evacuation import Evacuation
 from nki_lab.kernel_runtime.numerics.indirect import Inspection, Resolver, address_findings
 from nki_lab.kernel_runtime.numerics.loops import Interval, Loops
 from nki_lab.kernel_runtime.numerics.machine_memory import require_memory
@@ -108,6 +111,7 @@ class Executor:
         self._written: Mask | None = None
         self._stored: frozenset[int] = frozenset()
         self._narrow: frozenset[int] = frozenset()
+        self._evacuation = Evacuation()
 
     def run(self, *, final: bool) -> None:
         """Execute the ops issued and not yet executed."""
@@ -115,7 +119,7 @@ class Executor:
         if self.done == 0:
             require_memory(self.program.buffers, self.arrays)
         add = (self.tracker.finish() if final else self.tracker.advance()).add
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), self._threads():
             self._prepare()
             plan: ProgramPlan | None = None
             released: Mapping[int, list[int]] = {}
@@ -181,6 +185,10 @@ class Executor:
     def bound(self, buffer: Buffer) -> Bound:
         """Return the storage of a buffer, made at its first use."""
         return self._bounds.get(buffer.id) or self._bind(buffer)
+
+    def _threads(self) -> AbstractContextManager[None]:
+        """Return the context in which calls are made: with one thread where sums must not depend on their number."""
+        return blas.single_thread() if self.program.options.matmul_order == "tile" else nullcontext()
 
     # -- binding ---------------------------------------------------------------------------------------------------
 
@@ -249,6 +257,7 @@ class Executor:
     def _take_over(self, plan: ProgramPlan) -> None:
         """Bind what a complete program allows to be bound in another way."""
         self._written, self._stored, self._narrow = plan.written, plan.stored, plan.narrow
+        self._evacuation = plan.evacuation
         self._poison_all = False
         self.slabs, self.elided = list(plan.slabs.values()), plan.elided_count
         for tile, (root, offset, pitch) in plan.elided.items():
@@ -262,10 +271,15 @@ class Executor:
 
     def _slab_step(self, slab: slabs.Slab) -> Step:
         """Bind the slab's tiles to parts of one matrix and return the call that fills it."""
-        m, n = slab.shape
-        grid = self._pool.take(4 * m * n).floats(m * n)
+        flat, start, pitch = self._grid_memory(slab)
+        grid = slabs.grid_of(slab, flat, start, pitch)
+        carriers, buffers = self._evacuation.carriers, self.program.buffers
         for buffer, (row, column) in slab.cells.items():
-            self._bounds[buffer] = Bound(SHADOW, grid, row * n + column, slab.n, n)
+            at = start + row * pitch + column
+            self._bounds[buffer] = Bound(SHADOW, flat, at, slab.n, pitch)
+            for tile in carriers.get(buffer, ()):
+                wide = buffers[tile].dtype is not F32
+                self._bounds[tile] = Bound(SHADOW, flat, at, slab.n, pitch, wide=wide)
         roots = {root: self._root(root) for root in slab.roots}
         levels = slabs.fused(slab.levels) if self.program.options.matmul_order == "free" else slab.levels
         workspace = np.zeros(0, np.float32)
@@ -275,7 +289,16 @@ class Executor:
             workspace = block.floats(size)
             self._pool.give(block)  # to what comes after this step
         report = self._advance.within(slab)
-        return (slabs.multiply, (slab, levels, roots, grid.reshape(m, n), workspace, report))
+        return (slabs.multiply, (slab, levels, roots, grid, workspace, report))
+
+    def _grid_memory(self, slab: slabs.Slab) -> tuple[Array, int, int]:
+        """Return the memory of a slab's matrix, its first element there, and the elements from row to row."""
+        m, n = slab.shape
+        place = self._evacuation.in_place.get(slab.first)
+        if place is None:
+            return self._pool.take(4 * m * n).floats(m * n), 0, n
+        bound = self.bound(self.program.buffers[place.root])
+        return bound.flat, bound.base + place.offset, place.pitch
 
     def _root(self, number: int) -> slabs.Root:
         """Return what a slab reads: a shadow, or an argument as the caller gave it."""

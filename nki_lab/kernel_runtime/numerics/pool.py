@@ -23,17 +23,21 @@ _ALIGNMENT: Final = 64  # bytes: NumPy's vector loops are twice as fast on align
 
 
 class Bound:
-    """A buffer's storage: `flat` in units of the binding, its first element at `base`, rows `pitch` units apart."""
+    """A buffer's storage: `flat` in units of the binding, its first element at `base`, rows `pitch` units apart.
 
-    __slots__ = ("base", "flat", "kind", "pitch", "row", "unit")
+    `wide` says that its values are yet to be rounded onto the grid of their dtype.
+    """
 
-    def __init__(self, kind: int, flat: Array, base: int, row: int, pitch: int) -> None:
+    __slots__ = ("base", "flat", "kind", "pitch", "row", "unit", "wide")
+
+    def __init__(self, kind: int, flat: Array, base: int, row: int, pitch: int, *, wide: bool = False) -> None:
         self.kind = kind
         self.flat = flat
         self.base = base
         self.row = row
         self.pitch = pitch
         self.unit = flat.dtype.itemsize
+        self.wide = wide
 
 
 class Block:

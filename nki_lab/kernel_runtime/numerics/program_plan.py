@@ -13,8 +13,9 @@ import numpy as np
 from nki_lab.isa.dtype import BF16
 from nki_lab.kernel_runtime.coverage import Added
 from nki_lab.kernel_runtime.footprint import Column, Mask
-from nki_lab.kernel_runtime.ir import Program, Variant, View
+from nki_lab.kernel_runtime.ir import Program, View, buffers_of_views
 from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
+from nki_lab.kernel_runtime.numerics.evacuation import Evacuation, copies_as_it_is, evacuate
 from nki_lab.kernel_runtime.numerics.slab import Slab, Submatrix, find_slabs
 from nki_lab.kernel_runtime.tensor import Buffer, reshape_strides
 
@@ -40,6 +41,7 @@ class ProgramPlan:
     elided_count: int
     narrow: frozenset[int]
     stored: frozenset[int]
+    evacuation: Evacuation
     released: Mapping[int, list[int]]
 
 
@@ -64,6 +66,9 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
     remain = np.ones(len(program), bool)
     remain[usage.first_write[list(elided)]] = False
     remain[[op for item in found for op in item.ops]] = False
+    stored = _stored(program, usage)
+    evacuation = evacuate(program, usage, found, shadowed, stored) if found else Evacuation()
+    remain[evacuation.ops] = False
     accessed = usage.accessed_by(remain)
     remain[[item.first for item in found]] = True
     needed = {tile: source for tile, source in elided.items() if accessed[tile]}
@@ -80,7 +85,8 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
             for root, count in readers.items()
             if count <= _FEW and not accessed[root] and program.buffers[root].dtype.storage.itemsize < _WIDE
         ),
-        stored=_stored(program, usage),
+        stored=stored,
+        evacuation=evacuation,
         released=released_after(program, usage),
     )
 
@@ -97,16 +103,6 @@ def released_after(program: Program, usage: BufferUsage) -> dict[int, list[int]]
         if buffer.on_chip and not wanted[buffer.id] and buffer.kind not in ("input", "const"):
             out.setdefault(last, []).append(buffer.id)
     return out
-
-
-def copies_as_it_is(variant: Variant) -> bool:
-    """Whether a variant is a copy that neither converts nor follows indices."""
-    use = variant.use
-    return (
-        variant.instruction.role == "copy"
-        and use.dtypes["dst"] is use.dtypes["src"]
-        and not (use.types["src"].indirect or use.types["dst"].indirect)
-    )
 
 
 def _stored(program: Program, usage: BufferUsage) -> frozenset[int]:
@@ -138,16 +134,17 @@ def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> dict[int, S
     tiles &= np.array([buffer.on_chip and buffer.address is None for buffer in buffers], bool)
     sources = (usage.writes == 0) & shadowed
     sources &= np.array([not buffer.on_chip and buffer.kind in ("input", "const") for buffer in buffers], bool)
-    of_view = np.fromiter((view.buffer.id for view in views), np.int64, len(views))
-    full = np.fromiter((view.full for view in views), bool, len(views))
+    of_view = buffers_of_views(program)
     accesses = np.frombuffer(program.access_view, np.uint32)
     at = np.frombuffer(program.op_access, np.uint32)[ops]
     into, out_of = accesses[at], accesses[at + 1]
-    fits = tiles[of_view[into]] & full[into] & sources[of_view[out_of]] & (usage.first_read[of_view[into]] >= ops)
+    fits = tiles[of_view[into]] & sources[of_view[out_of]] & (usage.first_read[of_view[into]] >= ops)
     pitches: dict[tuple[int, int], int | None] = {}
     elided: dict[int, Submatrix] = {}
     for target, origin in zip(into[fits].tolist(), out_of[fits].tolist(), strict=True):
         dst, src = views[target], views[origin]
+        if not dst.full:
+            continue
         key = (src.type.id, dst.type.id)
         if key not in pitches:
             pitches[key] = _row_pitch(src, dst.buffer)

@@ -1,7 +1,8 @@
 """An executor that keeps the calls it planned, and makes them again for the arguments of another run.
 
-Memory stays bound from run to run: tiles, and arguments that are converted, which each run copies into their place.
-Arguments and results that need no conversion lie in the caller's memory; each run puts its arrays into the calls.
+Memory stays bound from run to run: tiles, and arguments that are small or converted, which each run copies into their
+place. Large arguments and results that need no conversion lie in the caller's memory; each run puts its arrays into the
+calls.
 """
 
 from __future__ import annotations
@@ -21,21 +22,28 @@ from nki_lab.kernel_runtime.numerics.executor import Executor, is_whole
 from nki_lab.kernel_runtime.numerics.pool import Bound
 from nki_lab.kernel_runtime.numerics.program_plan import ProgramPlan
 from nki_lab.kernel_runtime.numerics.rounding import Array
-from nki_lab.kernel_runtime.numerics.slab import Root, multiply
+from nki_lab.kernel_runtime.numerics.slab import Root, Submatrix, grid_of, multiply
 from nki_lab.kernel_runtime.numerics.storage import (
+    BYTES,
     NATIVE,
     SHADOW,
     fresh,
+    host_values,
     kind_of,
     of_array,
     poison,
     refill,
+    strided,
 )
 from nki_lab.kernel_runtime.numerics.variant_plan import PlannedStep, State, call_position, ndarray
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor
 
 REPEATED: Final = 32_768
 """Instructions of a program whose calls are kept, at most: a kept call takes up to a kilobyte."""
+
+
+SMALL: Final = 32 * 2**10
+"""Bytes of arguments and results that are copied in any case: that takes less time than to put them into the calls."""
 
 
 def can_repeat(program: Program) -> bool:
@@ -68,13 +76,17 @@ class _Places:
 
 @dataclass(slots=True)
 class _OuterSlab:
-    """A slab with an operand in the caller's memory: its kept call is at `at`; `roots` lacks those operands."""
+    """A slab with operands, or with its matrix, in the caller's memory: its kept call is at `at`.
+
+    `roots` lacks those operands; `target` is where the matrix belongs.
+    """
 
     at: int
     index: int
     call: tuple[Any, ...]
     roots: dict[int, Root]
     outer: list[int]
+    target: Submatrix | None
 
 
 _NOTHING: Final[PlannedStep] = (-1, (id, (None,)))
@@ -100,7 +112,9 @@ class RepeatableExecutor(Executor):
         self._outer_slabs: list[_OuterSlab] = []
         self._filled: list[tuple[Buffer, Bound]] = []  # arguments with memory of their own
         self._late: list[int] = []  # buffers that only readers asked for
+        self._sums_by_tile = program.options.matmul_order == "tile"
         self._stale: list[Bound] = []  # placed memory that is read before it is written
+        self._results: dict[int, tuple[NkiTensor, Bound, Array]] = {}  # by id: results that are copied
 
     @property
     def nbytes(self) -> int:
@@ -115,8 +129,9 @@ class RepeatableExecutor(Executor):
         self.done, self.failed, self.stopped = 0, -1, -1
         self._advance.renew()
         self.diagnostics = []
-        self._release(self._late)
-        self._late.clear()
+        if self._late:
+            self._release(self._late)
+            self._late.clear()
         self.registers.clear()
         with np.errstate(all="ignore"):
             for bound in self._stale:
@@ -125,9 +140,17 @@ class RepeatableExecutor(Executor):
                 values = self._argument(buffer.id)
                 assert values is not None
                 refill(bound, buffer, values)
-            self._bind_outer()
-            self._put_outer()
-            self.perform_all(self._steps)
+            if self._outer or self._outer_slabs:  # slabs read narrow arguments where they are
+                self._bind_outer()
+                self._put_outer()
+            if self._advance.monitor.is_followed:
+                with self._threads():
+                    self.perform_all(self._steps)
+            elif self._sums_by_tile:
+                with self._threads():
+                    self.perform(self._steps)
+            else:
+                self.perform(self._steps)
         self.done = len(self.program)
         self.seconds = time.perf_counter() - start
 
@@ -155,7 +178,24 @@ class RepeatableExecutor(Executor):
 
     def hand_out(self, tensor: NkiTensor) -> Array:
         """`read` a result; one in the caller's memory is that memory."""
-        return super().hand_out(tensor) if tensor._buffer.id in self._outer else self.read(tensor)
+        buffer = tensor._buffer
+        if buffer.id in self._outer:
+            return super().hand_out(tensor)
+        _, bound, part = self._results.get(id(tensor)) or self._part(tensor)
+        if self._bounds.get(buffer.id) is not bound:
+            return self.read(tensor)
+        return host_values(bound, tensor._dtype, part, on_grid=self._precise)
+
+    def _part(self, tensor: NkiTensor) -> tuple[NkiTensor, Bound, Array]:
+        """Return a result with its place in memory, where it has one of its own that stays."""
+        known = (tensor, _NOWHERE, _NOWHERE.flat)
+        buffer = tensor._buffer
+        if tensor._indirect is None and (tensor._dtype is buffer.dtype or self._kinds.get(buffer.id) == BYTES):
+            bound = self._bounds.get(buffer.id)
+            if bound is not None:
+                known = (tensor, bound, strided(bound, tensor._dtype, tensor._offset, tensor._shape, tensor._strides))
+        self._results[id(tensor)] = known
+        return known
 
     def _bind(self, buffer: Buffer, index: int = -1, steps: list[PlannedStep] | None = None) -> Bound:
         values = self._argument(buffer.id)
@@ -200,13 +240,19 @@ class RepeatableExecutor(Executor):
     def _lies_outside(self, buffer: Buffer, plan: ProgramPlan) -> bool:
         """Whether an argument can be used as it is."""
         converted = buffer.dtype is TF32 or (self._kind(buffer) == SHADOW and buffer.dtype is not F32)
-        return not converted and not plan.written[buffer.id] and buffer.id not in plan.narrow
+        return buffer.nbytes > SMALL and not converted and not plan.written[buffer.id] and buffer.id not in plan.narrow
 
     def _can_leave(self, tensor: NkiTensor) -> bool:
         """Whether the memory of a result can become the caller's."""
         buffer, kind = tensor._buffer, self._kind(tensor._buffer)
         as_it_is = buffer.dtype is F32 if kind == SHADOW else kind == NATIVE and buffer.dtype is not BOOL
-        return as_it_is and not buffer.on_chip and is_whole(tensor) and buffer.kind not in ("input", "const")
+        return (
+            as_it_is
+            and buffer.nbytes > SMALL
+            and not buffer.on_chip
+            and is_whole(tensor)
+            and buffer.kind not in ("input", "const")
+        )
 
     def _bind_outer(self) -> None:
         for number in self._outer:
@@ -272,9 +318,17 @@ class RepeatableExecutor(Executor):
             if function is multiply:
                 roots = arguments[2]
                 outer = [number for number in roots if number in self._outer or number in self._narrow]
-                if outer:
+                target = self._evacuation.in_place.get(index)
+                target = target if target is not None and target.root in self._outer else None
+                if outer or target is not None:
+                    slab, levels, _, grid, *others = arguments
+                    if target is not None:
+                        grid = None
+                        for cell in slab.cells:  # which nothing else reads
+                            for tile in (cell, *self._evacuation.carriers[cell]):
+                                self._bounds.pop(tile, None)
                     inner = {number: root for number, root in roots.items() if number not in outer}
-                    yield _OuterSlab(at, index, (*arguments[:2], *arguments[3:]), inner, outer)
+                    yield _OuterSlab(at, index, (slab, levels, grid, *others), inner, outer, target)
 
     def _put_outer(self) -> None:
         """Put the arrays of a run into the kept calls."""
@@ -287,9 +341,12 @@ class RepeatableExecutor(Executor):
             for bounds, position, buffer in places.bindings:
                 bounds[position] = self._bounds[buffer]
         for item in self._outer_slabs:
-            slab, levels, *others = item.call
+            slab, levels, grid, *others = item.call
             roots = item.roots | {number: self._root(number) for number in item.outer}
-            self._steps[item.at] = (item.index, (multiply, (slab, levels, roots, *others)))
+            if item.target is not None:
+                bound = self._bounds[item.target.root]
+                grid = grid_of(slab, bound.flat, bound.base + item.target.offset, item.target.pitch)
+            self._steps[item.at] = (item.index, (multiply, (slab, levels, roots, grid, *others)))
 
     def _put(self, at: int, position: int, argument: Array | None) -> None:
         index, (function, arguments) = self._steps[at]

@@ -166,9 +166,9 @@ def to_storage(shadow: Array, dtype: DType) -> Array:
 
     The values lie on the grid of `dtype`; a new array of its storage.
     """
-    bits = np.ascontiguousarray(shadow).view(np.uint32)
     if dtype.nbytes == 4:
-        return bits.view(np.float32).copy()
+        return np.array(shadow, order="C")
+    bits = np.ascontiguousarray(shadow).view(np.uint32)
     if dtype is BF16:
         upper = bits.reshape(-1).view(np.uint16)[1 if sys.byteorder == "little" else 0 :: 2]
         return upper.copy().reshape(shadow.shape).view(dtype.storage)

@@ -65,12 +65,15 @@ class Chain:
 
     def key(self) -> tuple[object, ...]:
         """Return the same for chains that walk the same rows, from whichever columns."""
-        left, right, _ = self.levels[0]
-        steps = (
-            (a.root, a.pitch, a.offset - left.offset, b.root, b.pitch, b.offset - right.offset, depth)
-            for a, b, depth in self.levels
+        (_, left, _), (_, right, _), _ = self.levels[0]
+        return (
+            self.m,
+            self.n,
+            *[
+                (root, pitch, offset - left, other, other_pitch, other_offset - right, depth)
+                for (root, offset, pitch), (other, other_offset, other_pitch), depth in self.levels
+            ],
         )
-        return self.m, self.n, *steps
 
 
 @dataclass(slots=True)
@@ -149,13 +152,16 @@ def _submatrix(view: View, elided: Mapping[int, Submatrix], shadowed: Mask) -> S
     buffer = view.buffer
     if not shadowed[buffer.id]:
         return None
+    known = elided.get(buffer.id)
+    if known is not None and not view.offset:
+        return known
     rows, columns = divmod(view.offset, buffer.row_elements)
-    root, offset, pitch = elided.get(buffer.id) or Submatrix(buffer.id, 0, buffer.row_elements)
+    root, offset, pitch = known or Submatrix(buffer.id, 0, buffer.row_elements)
     return Submatrix(root, offset + rows * pitch + columns, pitch)
 
 
 def _roots(levels: Iterable[Level]) -> set[int]:
-    return {operand.root for left, right, _ in levels for operand in (left, right)}
+    return {left[0] for left, _, _ in levels} | {right[0] for _, right, _ in levels}
 
 
 def _holds_still(chain: Chain, program: Program, usage: BufferUsage) -> bool:
@@ -230,6 +236,11 @@ class Root(NamedTuple):
     @property
     def narrow(self) -> bool:
         return self.flat.itemsize < 4
+
+
+def grid_of(slab: Slab, flat: NDArray[Any], start: int, pitch: int) -> Floats:
+    """Return a slab's matrix, whose first element is at `start`, and whose rows are `pitch` elements apart."""
+    return np.ndarray(slab.shape, np.float32, flat, 4 * start, (4 * pitch, 4))
 
 
 def multiply(

@@ -119,7 +119,8 @@ def refill(bound: Bound, buffer: Buffer, values: Array) -> None:
     elif bound.kind == SHADOW and buffer.dtype is not F32:
         to_shadow(dense.reshape(-1), buffer.dtype, bound.flat)
     else:
-        np.copyto(bound.flat, dense.reshape(-1).view(bound.flat.dtype))
+        flat = dense.reshape(-1)
+        np.copyto(bound.flat, flat if flat.dtype is bound.flat.dtype else flat.view(bound.flat.dtype))
 
 
 def poison(bound: Bound, dtype: DType) -> None:

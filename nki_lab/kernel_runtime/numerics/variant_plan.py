@@ -18,9 +18,9 @@ from nki_lab.isa.spec import Unmodelled, Use
 from nki_lab.kernel_runtime.coverage import Added
 from nki_lab.kernel_runtime.ir import Variant, View
 from nki_lab.kernel_runtime.numerics.conform import present
+from nki_lab.kernel_runtime.numerics.evacuation import copies_as_it_is
 from nki_lab.kernel_runtime.numerics.indirect import Resolver
 from nki_lab.kernel_runtime.numerics.pool import Bound
-from nki_lab.kernel_runtime.numerics.program_plan import copies_as_it_is
 from nki_lab.kernel_runtime.numerics.rounding import (
     Array,
     Scratch,
@@ -248,11 +248,16 @@ class VariantPlan:
         return [call, *rounding]
 
     def _store(self, views: list[View], bounds: list[Bound]) -> Step:
-        """Return a copy of the upper halves of a shadow's numbers: those of true width, as the lower ones are zero."""
+        """Return a copy of the upper halves of a shadow's numbers: those of true width, as the lower ones are zero.
+
+        Sums that are yet to be rounded are converted.
+        """
         narrow, wide = (
             strided(bound, BF16, view.offset, shape, strides or ())
             for view, bound, (shape, strides) in zip(views, bounds, self.presented, strict=True)
         )
+        if bounds[1].wide:
+            return (np.copyto, (narrow, wide, "unsafe"))
         return (np.copyto, (narrow.view(np.uint16), wide.view(_HALVES)["upper"]))
 
     def _general(

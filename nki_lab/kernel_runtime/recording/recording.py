@@ -203,6 +203,10 @@ class Recording:
         """The texts that other tables number."""
         return self._tables["names"].texts("text")
 
+    def first_column(self, table: str, column: str) -> Array:
+        """Return a column before the recording was checked as a whole; its values are within the schema's ranges."""
+        return whole(self._table(table)[column])
+
     def texts(self, table: str, column: str) -> list[str]:
         """A column of texts, or of numbers of texts, as texts."""
         columns = self._table(table)

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import Schedule
+from nki_lab.kernel_runtime.timing.columns import Times
 from nki_lab.kernel_runtime.timing.costs import VariantCost
-from nki_lab.kernel_runtime.timing.path import Columns, Path, path_of
+from nki_lab.kernel_runtime.timing.path import Path, path_of
 from nki_lab.kernel_runtime.timing.reasons import LAUNCH, by_reason, confidence_of
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, STALL_REASONS
 
@@ -86,26 +87,13 @@ def _over_all(times: Iterable[Mapping[int, int]]) -> dict[str, int]:
 
 
 def timing_of(
-    program: Program, schedule: Schedule, columns: Columns, costs: list[VariantCost], launch: int, teardown: int
+    program: Program, schedule: Schedule, times: Times, costs: list[VariantCost], launch: int, teardown: int
 ) -> Timing:
-    """Return columns with their sums. The kernel begins with `launch` and ends with `teardown` picoseconds."""
+    """Return the times with their sums. The kernel begins with `launch` and ends with `teardown` picoseconds."""
     variant = program.variant_column()
-    start, duration, ready, busy, setup, served, critical_pred = (
-        np.array(column, np.int64)
-        for column in (
-            columns.start,
-            columns.duration,
-            columns.ready,
-            columns.busy,
-            columns.setup,
-            columns.served,
-            columns.critical_pred,
-        )
-    )
-    stall, setup_reason, throttle_reason = (
-        np.frombuffer(bytes(column), np.uint8)
-        for column in (columns.stall, columns.setup_reason, columns.throttle_reason)
-    )
+    start, duration, ready, busy = times.start, times.duration, times.ready, times.busy
+    setup, served, critical_pred = times.setup, times.served, times.critical_pred
+    stall, setup_reason, throttle_reason = times.stall, times.setup_reason, times.throttle_reason
     makespan = int(ready.max(initial=launch)) + teardown
     wait = np.zeros(len(start), np.int64)
     lanes = []
@@ -130,7 +118,7 @@ def timing_of(
                 empty=makespan - int(ends[-1]),
             )
         )
-    path = path_of(columns, launch, teardown, makespan)
+    path = path_of(times, launch, teardown, makespan)
     confidence = np.array([cost.confidence for cost in costs], np.uint8)[variant]
     return Timing(
         start=start,
@@ -162,10 +150,10 @@ def _counts(values: list[int], variant: Column) -> NDArray[np.uint32]:
 
 def _trust(program: Program, path: Path, confidence: NDArray[np.uint8]) -> dict[str, float]:
     """Shares of the critical path by how sure its parts are: work by its cost, waits by the fact behind them."""
-    total = dict.fromkeys(CONFIDENCES, 0)
-    for row, work in zip(path.row.tolist(), path.work.tolist(), strict=True):
-        if row >= 0:
-            total[CONFIDENCES[confidence[row]]] += work
+    works = np.zeros(len(CONFIDENCES), np.int64)
+    on_path = path.row >= 0
+    np.add.at(works, confidence[path.row[on_path]].astype(np.intp), path.work[on_path])
+    total = dict(zip(CONFIDENCES, works.tolist(), strict=True))
     for reason, time in path.waits.items():
         total[confidence_of(program.arch, reason)] += time
     whole = sum(total.values())

@@ -16,7 +16,7 @@ from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of
-from nki_lab.kernel_runtime.timing.walk import walk
+from nki_lab.kernel_runtime.timing.walk import makespan_of
 from nki_lab.kernel_runtime.vocabulary import ENGINES
 
 Change = Callable[[str, VariantCost], VariantCost]
@@ -39,7 +39,7 @@ def makespans_without(program: Program, schedule: Schedule, allocation: Allocati
         costs = [
             without(variant.engine, cost) for variant, cost in zip(program.variants, costs_of(program), strict=True)
         ]
-        found[name] = walk(other, schedule, options, allocation, costs=costs).makespan
+        found[name] = makespan_of(other, schedule, allocation, costs, options)
     return found
 
 

@@ -15,36 +15,18 @@ tile there, leave no room for one.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from dataclasses import dataclass, field
-from heapq import heappush
+from collections.abc import MutableSequence, Sequence
 from typing import Final
 
 from nki_lab.isa.arch import Arch
-from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.recording.figures import hbm_bytes_per_ns
-from nki_lab.kernel_runtime.timing.costs import picoseconds
-from nki_lab.kernel_runtime.timing.reasons import DMA_START, NONE, QUEUE
 
 UNITS: Final = 232_792_560
 """The least common multiple of 1 to 20."""
 
 NEVER: Final = 1 << 62
 
-
-class Transfer:
-    """A transfer that moves data; `hbm` are the bytes that it moves to and from HBM in a second at its full rate."""
-
-    __slots__ = ("engines", "hbm", "lane", "left", "op", "share", "streams")
-
-    def __init__(self, op: int, lane: int, streams: list[Stream], engines: int, work: int, hbm_bytes: int = 0) -> None:
-        self.op = op
-        self.lane = lane
-        self.streams = streams
-        self.engines = engines
-        self.hbm = hbm_bytes * 10**12 // max(work, 1)
-        self.left = work * UNITS
-        self.share = UNITS
+_HALF: Final = 14  # bits of one of the two parts of a number below UNITS
 
 
 def hbm_limit(arch: Arch, cores: int) -> int:
@@ -55,215 +37,82 @@ def hbm_limit(arch: Arch, cores: int) -> int:
     return round(hbm_bytes_per_ns(arch, cores) * 1e9) if cores > 1 else 0
 
 
-class DmaEngines:
-    """The transfers under way on all cores, and when the next of them ends.
+def hbm_rate(hbm_bytes: int, work: int) -> int:
+    """Return the bytes that a transfer moves to and from HBM in a second at its full rate."""
+    return hbm_bytes * 10**12 // max(work, 1)
 
-    Engines of different cores are different bits. `limit` is what HBM gives to all of them in a second, in bytes; 0:
-    more than they can take.
+
+def next_end(
+    active: list[int],
+    left: Sequence[int],
+    share: MutableSequence[int],
+    masks: Sequence[int],
+    rates: Sequence[int],
+    classes: int,
+    sharing: bool,
+    limit: int,
+    now: int,
+) -> tuple[int, int]:
+    """Give each transfer under way its share, and return when the first of them ends, with its queue.
+
+    `active` are the queues with transfers, in the order in which these began; of each `left` is its remaining work,
+    `share` what a picosecond does of it, `masks` its engines and `rates` its bytes of HBM a second. `classes` are the
+    bits of the masks, 0 where all masks are the same. `limit` is what HBM gives to all of them in a second, in bytes;
+    0: more than they can take.
     """
-
-    __slots__ = ("active", "ends", "limit", "next", "now", "sharing")
-
-    def __init__(self, sharing: bool, limit: int = 0) -> None:
-        self.sharing = sharing
-        self.limit = limit if sharing else 0
-        self.active: list[Transfer] = []
-        self.now = 0
-        self.ends = NEVER
-        self.next: Transfer | None = None
-
-    def add(self, transfer: Transfer, time: int) -> None:
-        """Data of a transfer starts. Times never go back."""
-        self._advance(time)
-        self.active.append(transfer)
-        self._share()
-
-    def finish(self) -> tuple[Transfer, int]:
-        """Take out the transfer that ends next; with its end."""
-        transfer, time = self.next, self.ends
-        assert transfer is not None  # asked for at `ends` only
-        self._advance(time)
-        self.active.remove(transfer)
-        self._share()
-        return transfer, time
-
-    def _advance(self, time: int) -> None:
-        passed = time - self.now
-        self.now = time
-        for transfer in self.active:
-            transfer.left -= passed * transfer.share
-
-    def _share(self) -> None:
-        active = self.active
-        if not active:
-            self.ends, self.next = NEVER, None
-            return
-        now, ends, found = self.now, NEVER, None
-        if len(active) > 1 and self.sharing:
-            together = active[0].engines
-            same = all([transfer.engines == together for transfer in active])  # noqa: C419 - a list is faster here
-            for transfer in active:
-                transfer.share = UNITS // (len(active) if same else _crowd(transfer.engines, active))
-        else:
-            active[0].share = UNITS
-        if self.limit and len(active) > 1:
-            self._share_hbm()
-        for transfer in active:
-            end = now - (-transfer.left // transfer.share)
-            if end < ends:
-                ends, found = end, transfer
-        self.ends, self.next = max(ends, now), found
-
-    def _share_hbm(self) -> None:
-        """Slow down all that move data to or from HBM by as much as they ask for more than it gives."""
-        asked = sum(transfer.hbm * transfer.share for transfer in self.active) // UNITS
-        if asked > self.limit:
-            for transfer in self.active:
-                if transfer.hbm:
-                    transfer.share = max(1, transfer.share * self.limit // asked)
+    count = len(active)
+    if not count:
+        return NEVER, -1
+    even = UNITS // count if sharing else UNITS
+    same = True
+    if count > 1 and classes and sharing:
+        for queue in active:
+            same = same and masks[queue] == masks[active[0]]
+    if same:
+        for queue in active:
+            share[queue] = even
+    else:
+        for queue in active:
+            share[queue] = UNITS
+        for number in range(classes):
+            crowd = 0
+            for queue in active:
+                crowd += masks[queue] >> number & 1
+            if crowd > 1:
+                for queue in active:
+                    if masks[queue] >> number & 1 and UNITS // crowd < share[queue]:
+                        share[queue] = UNITS // crowd
+    if limit and count > 1:
+        share_hbm(active, share, rates, limit)
+    ends, found = NEVER, -1
+    for queue in active:
+        end = now - (-left[queue] // share[queue])
+        if end < ends:
+            ends, found = end, queue
+    return max(ends, now), found
 
 
-def _crowd(engines: int, active: list[Transfer]) -> int:
-    """Transfers on the fullest of some engines."""
-    most, bit = 1, 1
-    while bit <= engines:
-        if engines & bit:
-            most = max(most, sum(1 for other in active if other.engines & bit))
-        bit <<= 1
-    return most
+def share_hbm(active: list[int], share: MutableSequence[int], rates: Sequence[int], limit: int) -> None:
+    """Slow down all that move data to or from HBM by as much as they ask for more than it gives."""
+    asked, rest = 0, 0
+    for queue in active:
+        whole, part = scaled(rates[queue], share[queue], UNITS)
+        asked += whole
+        rest += part
+    asked += rest // UNITS
+    if asked > limit:
+        for queue in active:
+            if rates[queue]:
+                share[queue] = max(1, scaled(limit, share[queue], asked)[0])
 
 
-@dataclass(slots=True, eq=False)
-class Trigger:
-    """A writer of descriptors, for one transfer at a time in the order of asking.
+def scaled(number: int, factor: int, divisor: int) -> tuple[int, int]:
+    """Return `number * factor` divided by `divisor`, and the rest, for a factor of at most UNITS.
 
-    `anchor` is the op whose end began the run of requests that it is working off, -1 for the start of the kernel.
+    Nothing on the way is longer than 64 bits where `number` and `divisor` have at most 47.
     """
-
-    free: int = 0
-    anchor: int = -1
-
-    def serve(self, asked: int, ready: int, cause: int, cost: int) -> tuple[int, int, bool]:
-        """(when a request is served, the op whose end began the wait for that, whether others came first).
-
-        `asked` is when it is made, `ready` when the transfer itself could go, by the end of op `cause`; `cost` is how
-        long its descriptors take.
-        """
-        time = max(asked, self.free)
-        waited = time > ready and self.free > 0
-        if not waited:
-            self.anchor = cause
-        self.free = time + cost
-        return time, self.anchor, waited
-
-
-@dataclass(slots=True, eq=False)
-class Stream:
-    """The transfers of one HBM tensor.
-
-    `next`: when another may start its data, as far as those before are known; `last`: the latest of them, which has
-    the stream while `busy`. `waiting`: (op, lane) of the transfers that want it, a heap. One is woken at a time: the
-    next only where that one does not take the stream.
-    """
-
-    next: int = 0
-    last: int = -1
-    busy: bool = False
-    waiting: list[tuple[int, int]] = field(default_factory=list)
-
-
-@dataclass(slots=True, eq=False)
-class Waiting:
-    """A triggered transfer whose data has not started: why it waits, and from when on it could go."""
-
-    op: int
-    streams: list[Stream]
-    earliest: int
-    latency: int
-    cause: int
-    reason: int
-    placed: bool = False
-    woken_by: Stream | None = None
-
-
-class Queue:
-    """A DMA queue: in order, one transfer at a time, with what is triggered and has not started."""
-
-    __slots__ = ("busy", "ended", "gap", "last", "waiting")
-
-    def __init__(self, arch: Arch, time: int) -> None:
-        self.gap = picoseconds(arch.dma_engine_overhead_ns)
-        self.ended = time
-        self.last = -1
-        self.busy = False
-        self.waiting: deque[Waiting] = deque()
-
-    def start_of_next(self) -> int:
-        """When data of the first waiting transfer could start, the one before having ended."""
-        earliest = self.waiting[0].earliest
-        return earliest if self.last < 0 else max(earliest, self.ended + self.gap)
-
-    def explain(self, waiting: Waiting, start: int) -> tuple[int, int, int, int]:
-        """Why data starts at `start`: (after, stall, set-up time, its reason)."""
-        if start > waiting.earliest:
-            return self.last, QUEUE, 0, NONE
-        return waiting.cause, waiting.reason, min(waiting.latency, start - self.ended), DMA_START
-
-
-class Streams:
-    """The streams of a program. Without sharing every lane has its own."""
-
-    __slots__ = ("_gap", "_interval", "_operands", "_program", "_sharing", "_streams")
-
-    def __init__(self, program: Program, sharing: bool) -> None:
-        arch = program.arch
-        self._program = program
-        self._sharing = sharing
-        self._interval = picoseconds(arch.dma_issue_interval_ns)
-        self._gap = picoseconds(arch.dma_engine_overhead_ns)
-        self._streams: defaultdict[tuple[int, int], Stream] = defaultdict(Stream)
-        # The operands of each variant that are in HBM.
-        self._operands = [
-            [place for place, name in enumerate(variant.names) if not variant.use.types[name].on_chip]
-            for variant in program.variants
-        ]
-
-    def of(self, op: int, lane: int, core: int) -> list[Stream]:
-        """The streams of a transfer: of its HBM tensors; none within SBUF. Each core has its own."""
-        program = self._program
-        first = program.op_access[op]
-        lane = -1 - core if self._sharing else lane
-        found: list[Stream] = []
-        for place in self._operands[program.op_variant[op]]:
-            stream = self._streams[program.views[program.access_view[first + place]].buffer.id, lane]
-            if stream not in found:
-                found.append(stream)
-        return found
-
-    def place(self, streams: list[Stream], op: int, lane: int, time: int, spaced: bool) -> tuple[int, int]:
-        """Give a transfer that could start its data at `time` its start; (that, the transfer that it follows).
-
-        The start is NEVER while another one has a stream that it needs; its lane is told when to ask again.
-        """
-        start, before = time, -1
-        for stream in streams:
-            if stream.busy:
-                heappush(stream.waiting, (op, lane))
-                return NEVER, -1
-            if stream.next > start:
-                start, before = stream.next, stream.last
-        for stream in streams:
-            stream.next = start + (self._interval if spaced else 0)
-            stream.last = op
-            stream.busy = True
-        return start, before
-
-    def leave(self, streams: list[Stream], time: int) -> list[Stream]:
-        """A transfer ended; the streams that somebody waits for."""
-        woken: list[Stream] = []
-        for stream in streams:
-            stream.busy = False
-            stream.next = max(stream.next, time + self._gap)
-            if stream.waiting:
-                woken.append(stream)
-        return woken
+    whole, rest = number // divisor, number % divisor
+    high, low = factor >> _HALF, factor & ((1 << _HALF) - 1)
+    upper = high * rest
+    lower = ((upper % divisor) << _HALF) + low * rest
+    return whole * factor + ((upper // divisor) << _HALF) + lower // divisor, lower % divisor

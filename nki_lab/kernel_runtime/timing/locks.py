@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import MutableSequence, Sequence
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,49 +12,60 @@ from numpy.typing import NDArray
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column
-from nki_lab.kernel_runtime.ir import Accesses, Program, View
+from nki_lab.kernel_runtime.ir import Accesses, Program, View, buffers_of_views
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.tensor import psum
 from nki_lab.kernel_runtime.timing.costs import VariantCost, picoseconds
-from nki_lab.kernel_runtime.timing.dma import Trigger
-from nki_lab.kernel_runtime.timing.reasons import BANK, PORT, TRIGGER
+from nki_lab.kernel_runtime.timing.reasons import BANK, PORT
+
+WHOLE_ARRAY: Final = -1
+"""The blocks of an instruction that uses all of the Tensor Engine's array, as bits."""
+
+RAMP_FIELDS: Final = 5  # span, floor, warmth, whether it is hot, since when it is idle
+_WHOLE: Final = 1000
 
 
-class PowerRamp:
-    """The Tensor Engine's rate, which starts at `power_ramp_floor` and rises to full with use.
+def ramp_of(arch: Arch) -> list[int]:
+    """Return the state of a Tensor Engine's rate before its first instruction, in picoseconds and thousandths.
 
-    Neuron Explorer's summary page: about half the peak when work starts, full after about 3 us, and again after the
-    utilisation over such a time was below 50 %. guess: the shape. Warmth rises with busy and falls with idle time
-    between none and `power_ramp_ns`; the rate is linear in it, and full from there until half of the warmth is gone,
-    which a pause of half the time does. Then it starts from scratch.
+    The rate starts at `power_ramp_floor` and rises to full with use. Neuron Explorer's summary page: about half the
+    peak when work starts, full after about 3 us, and again after the utilisation over such a time was below 50 %.
+    guess: the shape. Warmth rises with busy and falls with idle time between none and `power_ramp_ns`; the rate is
+    linear in it, and full from there until half of the warmth is gone, which a pause of half the time does. Then it
+    starts from scratch.
     """
+    return [picoseconds(arch.power_ramp_ns), round(arch.power_ramp_floor * _WHOLE), 0, 0, 0]
 
-    __slots__ = ("floor", "hot", "idle_since", "span", "warmth")
 
-    _WHOLE = 1000
+def longest_factor(ramps: Sequence[int]) -> int:
+    """Return what `stretched` multiplies a time with at most."""
+    return _WHOLE * max(ramps[::RAMP_FIELDS], default=0) + 1
 
-    def __init__(self, arch: Arch) -> None:
-        self.span = picoseconds(arch.power_ramp_ns)
-        self.floor = round(arch.power_ramp_floor * self._WHOLE)
-        self.warmth = 0
-        self.hot = False
-        self.idle_since = 0
 
-    def stretched(self, start: int, work: int) -> int:
-        """Return how long `work` takes from `start` on. Starts never go back; work may begin beside the one before."""
-        span, begun = self.span, max(start, self.idle_since)
-        warmth = max(0, self.warmth - (begun - self.idle_since))
-        if self.hot and 2 * warmth < span:
-            self.hot, warmth = False, 0
-        if self.hot:
-            duration = work
-        else:
-            duration = work * (self._WHOLE * span) // (self.floor * span + (self._WHOLE - self.floor) * warmth)
-        self.idle_since = max(begun, start + duration)
-        self.warmth = min(span, warmth + self.idle_since - begun)
-        self.hot = self.hot or self.warmth == span
-        return duration
+def stretched(ramps: MutableSequence[int], at: int, start: int, work: int) -> int:
+    """Return how long `work` takes from `start` on, of the engine whose state is `ramps[at:]`.
+
+    Starts never go back; work may begin beside the one before.
+    """
+    span, warmth, hot, idle_since = ramps[at], ramps[at + 2], ramps[at + 3], ramps[at + 4]
+    # Conditions: a call of max takes the interpreter as long as three lines.
+    begun = start if start > idle_since else idle_since
+    warmth -= begun - idle_since
+    warmth = max(warmth, 0)
+    if hot and 2 * warmth < span:
+        hot, warmth = 0, 0
+    duration = work
+    if not hot:
+        floor = ramps[at + 1]
+        duration = work * (_WHOLE * span) // (floor * span + (_WHOLE - floor) * warmth)
+    if start + duration > begun:
+        warmth += start + duration - begun
+        begun = start + duration
+    if warmth >= span:
+        hot, warmth = 1, span
+    ramps[at + 2], ramps[at + 3], ramps[at + 4] = warmth, hot, begun
+    return duration
 
 
 def reused_tiles(
@@ -81,111 +92,100 @@ def _written_between(program: Program, accesses: Accesses, views: Column, rows: 
     """Return the places of `again` whose tile was written to after the op before it in the lane."""
     ops = len(program) + 1
     writes = np.sort(accesses.buffer[accesses.is_out].astype(np.int64) * ops + accesses.op[accesses.is_out])
-    buffer_of = np.array([view.buffer.id for view in program.views], np.int64)
+    buffer_of = buffers_of_views(program)
     base = buffer_of[views[again]] * ops
     low, high = np.minimum(rows[again - 1], rows[again]), np.maximum(rows[again - 1], rows[again])
     found: Column = again[np.searchsorted(writes, base + low, "right") < np.searchsorted(writes, base + high, "left")]
     return found
 
 
-@dataclass(slots=True, eq=False)
-class Lock:
-    """The op that holds a memory, its lane, and until when it does."""
+class LockTable(NamedTuple):
+    """The locks that each op needs: op i those of `lock[start[i]:start[i + 1]]`, by their `reason` for a wait.
 
-    free: int = 0
-    holder: int = -1
-    lane: int = -1
+    `guarded` tells of each variant whether it needs any.
+    """
+
+    start: Column
+    lock: Column
+    reason: list[int]
+    guarded: list[bool]
 
 
-class Locks:
-    """The locks of one core that more than one lane of this program wants.
+def locks_of(
+    program: Program, schedule: Schedule, costs: Sequence[VariantCost], options: Options, allocation: Allocation | None
+) -> LockTable:
+    """Return the locks that more than one engine of this program wants, those of each core for themselves.
 
     NeuronCore-v2 has one for SBUF (Vector, GpSimd) and one for PSUM (Vector, Scalar); later ones have one for each
     PSUM bank (Vector, Scalar). An op holds its locks while its engine streams.
     inferred: in the fixed part of its interval it uses no memory. In Autocomp's attention, activations and copies out
     of PSUM keep Vector and Scalar for longer than its published time, if they exclude each other from end to end.
     """
-
-    def __init__(
-        self,
-        program: Program,
-        schedule: Schedule,
-        costs: list[VariantCost],
-        options: Options,
-        allocation: Allocation | None,
-        core: int,
-    ) -> None:
-        self._program = program
-        self._allocation = allocation
-        self._banks: dict[int, tuple[object, ...]] = {}
-        self._held: defaultdict[object, Lock] = defaultdict(Lock)
-        lanes = {lane.name: number for number, lane in enumerate(schedule.lanes) if lane.core == core}
-        used = set(program.op_variant)
-        wanted: dict[str, set[str]] = {}
+    used = set(program.op_variant)
+    wanted: dict[str, set[str]] = {}
+    for number in used:
+        for port in (*costs[number].ports, *(["bank"] if costs[number].banked else ())):
+            wanted.setdefault(port, set()).add(program.variants[number].engine)
+    shared = {port for port, engines in wanted.items() if len(engines) > 1} if options.port_conflicts else set()
+    by_bank = "bank" in shared
+    ports = [[port for port in cost.ports if port in shared] for cost in costs]
+    guarded = [bool(mine) or (by_bank and cost.banked) for mine, cost in zip(ports, costs, strict=True)]
+    numbers: dict[tuple[object, ...], int] = {}
+    parts: list[tuple[Column, Column]] = []
+    if any(guarded):
+        variant, core = program.variant_column(), program.core_column()
         for number in used:
-            for port in costs[number].ports:
-                wanted.setdefault(port, set()).add(program.variants[number].engine)
-            if costs[number].banked:
-                wanted.setdefault("bank", set()).add(program.variants[number].engine)
-        shared = {port for port, engines in wanted.items() if len(engines) > 1} if options.port_conflicts else set()
-        self._ports = frozenset(shared - {"bank"})
-        self._by_bank = "bank" in shared
-        by_software = any(costs[number].generator == "gpsimd" for number in used)
-        self._gpsimd = lanes.get("gpsimd", -1) if by_software and options.bandwidth_sharing else -1
-        self._software = Trigger()
+            if guarded[number]:
+                rows = np.flatnonzero(variant == number)
+                parts += [(rows, _lock_of((port,), numbers, program.cores)[core[rows]]) for port in ports[number]]
+                if by_bank and costs[number].banked:
+                    parts += _banks(program, allocation, rows, core[rows], numbers)
+    op = np.concatenate([rows for rows, _ in parts] or [np.zeros(0, np.int64)])
+    lock = np.concatenate([keys for _, keys in parts] or [np.zeros(0, np.int64)])
+    order = np.argsort(op, kind="stable")
+    reasons = [BANK if key[0] in ("bank", "buffer") else PORT for key, _ in sorted(numbers.items(), key=itemgetter(1))]
+    return LockTable(np.searchsorted(op[order], np.arange(len(schedule) + 1)), lock[order], reasons, guarded)
 
-    def trigger(self, cost: VariantCost) -> Trigger:
-        """The generator of descriptors like those of `cost`."""
-        return self._software if cost.generator == "gpsimd" else Trigger()
 
-    def guards(self, op: int, cost: VariantCost, lane: int) -> bool:
-        """Whether another lane may have what an op needs."""
-        if lane == self._gpsimd:
-            return True
-        return (self._by_bank and cost.banked) or any(port in self._ports for port in cost.ports)
+def _lock_of(key: tuple[object, ...], numbers: dict[tuple[object, ...], int], cores: int) -> Column:
+    """Return the lock of a memory on each core."""
+    return np.array([numbers.setdefault((*key, core), len(numbers)) for core in range(cores)], np.int64)
 
-    def blocked(self, op: int, cost: VariantCost, lane: int, time: int) -> tuple[int, int, int]:
-        """(when all that an op needs is free, whose end that is, the reason for the wait); `time` if it is now."""
-        found = (time, -1, PORT)
-        for key in self._keys(op, cost):
-            lock = self._held.get(key)
-            if lock is not None and lock.lane != lane and lock.free > found[0]:
-                found = (lock.free, lock.holder, PORT if key in self._ports else BANK)
-        trigger = self._software
-        if lane == self._gpsimd and trigger.free > found[0]:
-            found = (trigger.free, trigger.anchor, TRIGGER)
-        return found
 
-    def take(self, op: int, cost: VariantCost, lane: int, end: int) -> None:
-        """An op has what it needs until `end`."""
-        for key in self._keys(op, cost):
-            lock = self._held[key]
-            lock.free, lock.holder, lock.lane = end, op, lane
-        if lane == self._gpsimd:
-            self._software.free, self._software.anchor = end, op
+def _banks(
+    program: Program,
+    allocation: Allocation | None,
+    rows: Column,
+    cores: Column,
+    numbers: dict[tuple[object, ...], int],
+) -> list[tuple[Column, Column]]:
+    """Return (ops, the lock of a PSUM bank that they access) of ops of one variant, operand by operand."""
+    variant = program.variants[program.op_variant[int(rows[0])]]
+    first = np.frombuffer(program.op_access, np.uint32)[rows].astype(np.int64)
+    view_of = np.frombuffer(program.access_view, np.uint32)
+    found = []
+    for place, name in enumerate(variant.names):
+        if variant.use.types[name].space is not psum:
+            continue
+        views, inverse = np.unique(view_of[first + place], return_inverse=True)
+        keys = [_banks_of_view(program, allocation, program.views[number]) for number in views.tolist()]
+        for number in range(max(map(len, keys))):
+            missing = np.full(program.cores, -1)
+            table = np.stack(
+                [_lock_of(mine[number], numbers, program.cores) if number < len(mine) else missing for mine in keys]
+            )
+            locks = table[inverse, cores]
+            found.append((rows[locks >= 0], locks[locks >= 0]))
+    return found
 
-    def _keys(self, op: int, cost: VariantCost) -> tuple[object, ...]:
-        ports: tuple[object, ...] = tuple(port for port in cost.ports if port in self._ports)
-        return ports + self._banks_of(op) if self._by_bank and cost.banked else ports
 
-    def _banks_of(self, op: int) -> tuple[object, ...]:
-        """The PSUM banks that an op accesses."""
-        found: dict[object, None] = {}
-        for view in self._program.views_of(op):
-            if view.type.space is psum:
-                known = self._banks.get(view.id)
-                if known is None:
-                    known = self._banks[view.id] = self._banks_of_view(view)
-                found.update(dict.fromkeys(known))
-        return tuple(found)
-
-    def _banks_of_view(self, view: View) -> tuple[object, ...]:
-        buffer, size = view.buffer, view.type.dtype.nbytes
-        base = buffer.address[1] if buffer.address is not None else -1
-        if base < 0 and self._allocation is not None:
-            base = int(self._allocation.byte[buffer.id])
-        if base < 0:
-            return (("buffer", buffer.id),)
-        low = base + view.offset % max(buffer.partition_bytes // size, 1) * size
-        bank = self._program.arch.psum_bank_bytes
-        return tuple(("bank", number) for number in range(low // bank, (low + view.type.span_bytes - 1) // bank + 1))
+def _banks_of_view(program: Program, allocation: Allocation | None, view: View) -> list[tuple[object, ...]]:
+    buffer, size = view.buffer, view.type.dtype.nbytes
+    base = buffer.address[1] if buffer.address is not None else -1
+    if base < 0 and allocation is not None:
+        base = int(allocation.byte[buffer.id])
+    if base < 0:
+        return [("buffer", buffer.id)]
+    low = base + view.offset % max(buffer.partition_bytes // size, 1) * size
+    bank = program.arch.psum_bank_bytes
+    return [("bank", number) for number in range(low // bank, (low + view.type.span_bytes - 1) // bank + 1)]

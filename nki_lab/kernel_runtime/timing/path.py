@@ -2,50 +2,16 @@
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.kernel_runtime.footprint import Column
+from nki_lab.kernel_runtime.timing.columns import Times
+from nki_lab.kernel_runtime.timing.compiled import compiled_follow
+from nki_lab.kernel_runtime.timing.event_loop import follow
 from nki_lab.kernel_runtime.timing.reasons import FROM_PRODUCER, LAUNCH, NONE, by_reason
-
-
-class Columns:
-    """Times of ops in picoseconds.
-
-    `start`, `duration`: when an op takes its lane, and for how long. `ready`: when its result is visible, -1 before
-    that is known. `stall`: what its lane waited for before it, `critical_pred`: the op whose end let it start (-1:
-    none). `setup`: the last stretch of that wait, which the lane spent on `setup_reason`. `busy`: its own work within
-    `duration`; the rest went to `throttle_reason`. `served`: when the descriptors of a transfer begin to be made.
-    """
-
-    __slots__ = (
-        "busy",
-        "critical_pred",
-        "duration",
-        "ready",
-        "served",
-        "setup",
-        "setup_reason",
-        "stall",
-        "start",
-        "throttle_reason",
-    )
-
-    def __init__(self, count: int) -> None:
-        nothing = bytes(8 * count)
-        self.start = array("q", nothing)
-        self.duration = array("q", nothing)
-        self.ready = array("q", b"\xff" * (8 * count))
-        self.critical_pred = array("q", b"\xff" * (8 * count))
-        self.busy = array("q", nothing)
-        self.served = array("q", nothing)
-        self.setup = array("q", nothing)
-        self.setup_reason = bytearray(count)
-        self.stall = bytearray(count)
-        self.throttle_reason = bytearray(count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,42 +39,56 @@ class Path:
         return int(self.work.sum() + self.wait.sum())
 
 
-def path_of(columns: Columns, launch: int, teardown: int, makespan: int) -> Path:
+def path_of(times: Times, launch: int, teardown: int, makespan: int) -> Path:
     """The path that ends with the op whose result is visible last, the first of equals."""
-    steps = array("q")  # (row, work, wait, reason) after each other, backwards
-    if teardown:
-        steps.extend((-1, 0, teardown, LAUNCH))
     end = makespan - teardown
-    row = int(np.argmax(np.array(columns.ready, np.int64))) if len(columns.start) else -1
-    while row >= 0:
-        end = _step(columns, row, end, launch, steps)
-        row = columns.critical_pred[row]
-    if end:
-        steps.extend((-1, 0, end, LAUNCH))
-    table = np.array(steps, np.int64).reshape(-1, 4)[::-1]
+    rows = _rows(times)
+    steps = [np.array([[-1, 0, end, LAUNCH]] if end and not len(rows) else np.zeros((0, 4)), np.int64)]
+    if len(rows):
+        found, begin = _steps(times, rows, end, launch)
+        steps = [np.array([[-1, 0, begin, LAUNCH]] if begin else np.zeros((0, 4)), np.int64), found]
+    if teardown:
+        steps.append(np.array([[-1, 0, teardown, LAUNCH]], np.int64))
+    table = np.concatenate(steps)
     return Path(row=table[:, 0], work=table[:, 1], wait=table[:, 2], reason=table[:, 3].astype(np.uint8))
 
 
-def _step(columns: Columns, row: int, end: int, launch: int, steps: array[int]) -> int:
-    """Add the steps of one op that has the path until `end`; when the op before it let it go."""
-    start, before = columns.start[row], columns.critical_pred[row]
-    stretch = min(columns.duration[row] - columns.busy[row], end - start)
-    released = launch if before < 0 else min(start, _release(columns, row, before))
-    setup = min(columns.setup[row], start - released)
+def _rows(times: Times) -> Column:
+    """Return the ops of the path in order of time."""
+    if not len(times.ready):
+        return np.zeros(0, np.int64)
+    last = int(np.argmax(times.ready))
+    compiled = compiled_follow(len(times.ready))
+    if compiled is not None:
+        found = np.empty(len(times.ready), np.int64)
+        return found[: compiled(times.critical_pred, last, found)][::-1]
+    rows = [0] * len(times.ready)
+    count = follow(times.critical_pred.data, last, rows)
+    return np.array(rows[:count][::-1], np.int64)
+
+
+def _steps(times: Times, rows: Column, end: int, launch: int) -> tuple[Column, int]:
+    """Return the steps of ops of which each let the next one go, the last until `end`; when the first of them began."""
+    start, before = times.start[rows], rows[:-1]
+    stall = times.stall[rows]
+    # When the op before let each go: with its result, or with its lane.
+    by_result = np.isin(stall[1:], list(FROM_PRODUCER))
+    let_go = np.where(by_result, times.ready[before], times.start[before] + times.duration[before])
+    released = np.concatenate(([launch], np.minimum(start[1:], let_go)))
+    ends = np.append(released[1:], end)
+    stretch = np.minimum(times.duration[rows] - times.busy[rows], ends - start)
+    setup = np.minimum(times.setup[rows], start - released)
     rest = start - released - setup
-    waits = [(stretch, columns.throttle_reason[row]), (setup, columns.setup_reason[row]), (rest, columns.stall[row])]
-    work = end - start - stretch
-    for time, reason in waits:
-        if time:
-            steps.extend((row, work, time, reason))
-            work = 0
-    if work:
-        steps.extend((row, work, 0, NONE))
-    return released
-
-
-def _release(columns: Columns, row: int, before: int) -> int:
-    """When the op before let this one go: with its result, or with its lane."""
-    if columns.stall[row] in FROM_PRODUCER:
-        return columns.ready[before]
-    return columns.start[before] + columns.duration[before]
+    # In order of time an op has up to four steps; its work belongs to the last of those with a wait.
+    waits = np.stack((rest, setup, stretch), axis=1)
+    reasons = np.stack((stall, times.setup_reason[rows], times.throttle_reason[rows]), axis=1)
+    work = ends - start - stretch
+    kept = waits != 0
+    last = np.where(kept.any(axis=1), 2 - np.argmax(kept[:, ::-1], axis=1), 0)
+    alone = ~kept.any(axis=1) & (work != 0)
+    works = np.zeros_like(waits)
+    works[np.arange(len(rows)), last] = work
+    kept[alone, 0] = True
+    reasons[alone, 0] = NONE
+    table = np.stack((np.broadcast_to(rows[:, None], waits.shape), works, waits, reasons), axis=2)
+    return table[kept].astype(np.int64), int(released[0])

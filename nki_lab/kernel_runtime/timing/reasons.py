@@ -52,7 +52,7 @@ def by_reason(*waits: tuple[NDArray[np.integer], Column]) -> dict[int, int]:
     """Return the total time of each reason in (reasons, times), without zeros."""
     total = np.zeros(len(STALL_REASONS), np.int64)
     for reason, time in waits:
-        np.add.at(total, reason, time)
+        np.add.at(total, reason.astype(np.intp), time)
     return {reason: time for reason, time in enumerate(total.tolist()) if time}
 
 

@@ -88,15 +88,18 @@ async def _command(server: Server, uri: str, kernel: str, kind: str) -> lsp.Comm
 
 
 async def _counts(server: Server, uri: str, kernel: str) -> dict[str, int]:
-    """Return the findings in a kernel by target, that of the settings first."""
+    """Return the findings in a kernel by target, its own first: that of its cell, or of the settings."""
     unit = await server.checker.settled(uri, _FOREVER)
     module = unit.module if unit is not None else None
     extents = None if module is None else await server.trees.analysed(module, lenses.extents)
     if unit is None or module is None or kernel not in (extents or {}):
         return {}
-    found = {server.settings.arch(module.file).target: findings_of(unit, module)}
-    found |= {target: list(items) for target, items in server.estimates.on_targets(unit, module).items()}
-    return {target: lenses.count(items, module.file, (extents or {})[kernel]) for target, items in found.items()}
+    lines = (extents or {})[kernel]
+    others = dict(server.estimates.on_targets(unit, module))
+    own = server.arch_at(module, lines[0]).target
+    others.pop(own, None)
+    found = {own: findings_of(unit, module)} | {target: list(items) for target, items in others.items()}
+    return {target: lenses.count(items, module.file, lines) for target, items in found.items()}
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
@@ -108,12 +111,15 @@ async def examine_targets(server: Server, uri: str) -> dict[str, dict[str, int]]
     module = unit.module if unit is not None else None
     if unit is None or module is None:
         return {}
-    own = server.settings.arch(module.file).target
-    for target in sorted({arch.target for arch in ALL_TARGETS.values()} - {own}):
-        await server.estimates.examine_on(unit, module, target)
+    extents = await server.trees.analysed(module, lenses.extents) or {}
+    if not extents:
+        return {}
+    own = {server.arch_at(module, first).target for first, _ in extents.values()}
+    for target in sorted({arch.target for arch in ALL_TARGETS.values()}):
+        if own != {target}:  # some kernel is not checked for it
+            await server.estimates.examine_on(unit, module, target)
     server.refresher.now(refreshing.CODE_LENS)
-    names = await server.trees.analysed(module, lenses.kernels)
-    return {name: await _counts(server, uri, name) for name in names or {}}
+    return {name: await _counts(server, uri, name) for name in extents}
 
 
 async def cell(server: Server, uri: str, kernel: str, options: object = None) -> dict[str, Any] | None:
@@ -130,10 +136,10 @@ async def cell(server: Server, uri: str, kernel: str, options: object = None) ->
     table: Mapping[str, object] = given if isinstance(given, dict) else {}
     estimate = await estimate_of(server, uri, kernel)
     module = server.checker.module(uri)
-    names = None if module is None else await server.trees.analysed(module, lenses.kernels)
-    if module is None or kernel not in (names or {}):
+    extents = None if module is None else await server.trees.analysed(module, lenses.extents)
+    if module is None or kernel not in (extents or {}):
         return None
-    target = server.settings.arch(module.file).target
+    target = server.arch_at(module, (extents or {})[kernel][0]).target
     arguments = estimate.arguments if estimate is not None else ""
     known = bool(arguments)
     if not known:

@@ -63,9 +63,11 @@ async def refresh(server: Server, given: object) -> None:
 
 
 async def target(server: Server, uri: str) -> str | None:
-    """Return the target that a text is checked for; None where the server does not have the text."""
+    """Return the target that a text is checked for: a cell may name its own. None where the server does not have the
+    text.
+    """
     module = server.checker.module(uri)
-    return None if module is None else server.settings.arch(module.file).target
+    return None if module is None else server.arch_at(module, module.first_line(uri)).target
 
 
 COMMANDS: Final[Mapping[str, Callable[..., Awaitable[object]]]] = {TARGET: target}

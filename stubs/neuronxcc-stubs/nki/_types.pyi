@@ -106,6 +106,33 @@ class Mask:
     def __bool__(self) -> bool:
         ...
 
+class Cores:
+    """`nl.nc(n)`: a grid axis, or a factor of one, that is spread over n physical NeuronCores."""
+    def __mul__(self, inner: int) -> GridAxis:
+        ...
+    def __rmul__(self, outer: int) -> GridAxis:
+        ...
+    def __eq__(self, other: object) -> Any: ...
+
+class GridAxis:
+    """`nl.spmd_dim(outer, inner)`: instance i is (i // inner, i % inner), and the `nc` factor is its core."""
+    def __eq__(self, other: object) -> Any: ...
+
+class fp32:
+    """Limits of float32 as kernels use them for `-infinity`."""
+    min: float
+
+class bfp16:
+    """Limits of bfloat16; `min` is the bit pattern 0xff80, which is -inf."""
+    min: float
+
+class constants:
+    """Sizes that samples read from `nl.constants`."""
+    sbuf_min_align: int
+    @staticmethod
+    def sizeinbytes(dtype: object) -> int:
+        """Bytes of an element of a dtype."""
+
 class Index:
     """An affine grid of integers; `axes[k]` holds the ranges that dimension k walks."""
     def __init__(self, shape: tuple[int, ...], steps: tuple[int, ...], offset: int, axes: tuple[frozenset[int], ...]) -> None:
@@ -162,33 +189,6 @@ class Index:
     offset: Any
     shape: Any
     steps: Any
-
-class Cores:
-    """`nl.nc(n)`: a grid axis, or a factor of one, that is spread over n physical NeuronCores."""
-    def __mul__(self, inner: int) -> GridAxis:
-        ...
-    def __rmul__(self, outer: int) -> GridAxis:
-        ...
-    def __eq__(self, other: object) -> Any: ...
-
-class GridAxis:
-    """`nl.spmd_dim(outer, inner)`: instance i is (i // inner, i % inner), and the `nc` factor is its core."""
-    def __eq__(self, other: object) -> Any: ...
-
-class fp32:
-    """Limits of float32 as kernels use them for `-infinity`."""
-    min: float
-
-class bfp16:
-    """Limits of bfloat16; `min` is the bit pattern 0xff80, which is -inf."""
-    min: float
-
-class constants:
-    """Sizes that samples read from `nl.constants`."""
-    sbuf_min_align: int
-    @staticmethod
-    def sizeinbytes(dtype: object) -> int:
-        """Bytes of an element of a dtype."""
 
 class Mgrid:
     def __getitem__(self, key: Any) -> Any:

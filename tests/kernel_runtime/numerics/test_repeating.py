@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.numerics import repeating
 from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.numerics.repeating import RepeatableExecutor, can_repeat
 from tests.calls import Case, contents, kernel_of, source, traced
@@ -39,7 +40,17 @@ def fresh(program: Program, arrays: list[Array]) -> tuple[list[bytes], list[Any]
 
 
 def check_repeats(program: Program, runs: list[list[Array]]) -> None:
-    """Run a program on several sets of arguments, and again; results that were handed out stay as they are."""
+    """Run a program on several sets of arguments, and again; results that were handed out stay as they are.
+
+    Once with small arguments and results copied, and once with all in the caller's memory that can be.
+    """
+    for small in (repeating.SMALL, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(repeating, "SMALL", small)
+            check_runs(program, runs)
+
+
+def check_runs(program: Program, runs: list[list[Array]]) -> None:
     assert can_repeat(program)
     wanted = [fresh(program, arrays) for arrays in runs]
     executor = RepeatableExecutor(program, dict(enumerate(runs[0])), Tracker(program))

@@ -23,11 +23,12 @@ from nki_lab.kernel_runtime.recording.figures import hbm_bytes_per_ns
 from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.kernel_runtime.schedule import verify as verify_schedule
 from nki_lab.kernel_runtime.timing import walk
-from nki_lab.kernel_runtime.timing.dma import NEVER, UNITS, DmaEngines, Transfer, hbm_limit
+from nki_lab.kernel_runtime.timing.dma import NEVER, UNITS, hbm_limit
 from nki_lab.kernel_runtime.tracer import trace
 from nki_lab.wire import encode
 from nki_lab.wire.overview import capacity
 from tests.kernel_runtime.drawn_kernels import Drawn, drawn_kernels
+from tests.kernel_runtime.timing.engines import DmaEngines
 from tests.kernel_runtime.timing.timed import PLAIN, Timed, nisa, nl, timed
 from tests.wire.reader import read
 
@@ -248,9 +249,9 @@ def test_mbu_and_the_line_of_the_counter_are_of_what_two_cores_get(target: str) 
 
 def test_transfers_are_slowed_down_together_and_those_within_sbuf_are_not() -> None:
     engines = DmaEngines(True, limit=10**12)  # a byte a picosecond
-    for number, (mask, hbm_bytes) in enumerate([(1, 1500), (2, 500), (4, 0)]):
-        engines.add(Transfer(number, 0, [], mask, 1000, hbm_bytes), 0)
-    assert [transfer.share for transfer in engines.active] == [UNITS // 2, UNITS // 2, UNITS]
+    for mask, hbm_bytes in [(1, 1500), (2, 500), (4, 0)]:
+        engines.add(mask, 1000, hbm_bytes, 0)
+    assert engines.share == [UNITS // 2, UNITS // 2, UNITS]
     assert engines.finish()[1] == 1000
     assert engines.finish()[1] == 2000
     assert engines.finish()[1] == 2000
@@ -259,8 +260,8 @@ def test_transfers_are_slowed_down_together_and_those_within_sbuf_are_not() -> N
 
 def test_without_sharing_nothing_is_slowed_down() -> None:
     engines = DmaEngines(False, limit=1)
-    for number in range(2):
-        engines.add(Transfer(number, 0, [], 1, 1000, 1 << 40), 0)
+    for _ in range(2):
+        engines.add(1, 1000, 1 << 40, 0)
     assert [engines.finish()[1], engines.finish()[1]] == [1000, 1000]
 
 

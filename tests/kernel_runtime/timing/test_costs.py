@@ -115,7 +115,7 @@ V3_LAWS = [
     (copy(512), 256 + 70), (copy(512, BF16), 128 + 70), (copy(512, F16, nl.psum), 256 + 70),
     (copy(512, F32, nl.psum), 512 + 70), (copy(512, F32, nl.psum, BF16), 512 + 70),
     (copy(512, F32, nl.sbuf, BF16), 256 + 70), (copy(512, engine=nisa.engine.scalar), 512),
-    (total(512, BF16), 256 + 70), (fused(512), 1024 + 70), (inverse(512), 1024 + 70), (fill(512), 512 + 70),
+    (total(512, BF16), 256 + 70), (fused(512), 512 + 70), (inverse(512), 1024 + 70), (fill(512), 512 + 70),
     (function(512), 512), (function(4096, BF16), 4096), (count(512), 662), (product(128, 512), 4 * 512 + 14),
     (product(128, 100), 4 * 100 + 14), (product(128, 512, BF16), 512), (turned(128, 128, BF16), 128),
     (turned(128, 128), 256), (strided(128, 16), 2 * 128), (strided(128, 512), 512), (strided(1, 512), 512),

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki_lab.kernel_runtime.timing import STALL_REASONS
-from nki_lab.kernel_runtime.timing.dma import NEVER, DmaEngines, Transfer
+from nki_lab.kernel_runtime.timing.dma import NEVER
+from tests.kernel_runtime.timing.engines import DmaEngines
 from tests.kernel_runtime.timing.timed import Timed, nisa, nl, timed
 
 TRANSFERS = st.lists(
@@ -23,14 +24,16 @@ def ends_of(transfers: list[tuple[int, int, int]], sharing: bool = True) -> list
     """When each of some transfers ends, started in order of time."""
     engines = DmaEngines(sharing)
     out = [0] * len(transfers)
-    for number, (start, mask, work) in sorted(enumerate(transfers), key=lambda item: item[1][0]):
+    order = sorted(range(len(transfers)), key=lambda number: transfers[number][0])
+    for number in order:
+        start, mask, work = transfers[number]
         while engines.ends <= start:
             ended, time = engines.finish()
-            out[ended.op] = time
-        engines.add(Transfer(number, 0, [], mask, work), start)
+            out[order[ended]] = time
+        engines.add(mask, work, 0, start)
     while engines.ends != NEVER:
         ended, time = engines.finish()
-        out[ended.op] = time
+        out[order[ended]] = time
     return out
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nki_lab.isa.arch import V2, V3
 from nki_lab.kernel_runtime.timing import STALL_REASONS, costs_of
-from nki_lab.kernel_runtime.timing.locks import PowerRamp
+from tests.kernel_runtime.timing.engines import PowerRamp
 from tests.kernel_runtime.timing.timed import nisa, nl, timed
 
 # -- activation tables -------------------------------------------------------------------------------------------------

@@ -333,9 +333,6 @@ def sequential_range(start: Any, stop: Any = None, step: Any = 1, **_hints: obje
 def static_range(start: Any, stop: Any = None, step: Any = 1, **_hints: object) -> range:
     """A compile-time loop, unrolled; today the same as range."""
 
-def arange(*bounds: Any) -> Index:
-    """The integers of range(*bounds) as a one-dimensional index; give it a place with `[:, None]` or `[None, :]`."""
-
 def par_dim(size: int) -> ParDim:
     """`size`, marked as the partition dimension of an on-chip shape; the entries before it are block dimensions."""
 
@@ -452,6 +449,9 @@ shared_hbm: MemoryRegion
 
 Device memory that all programs of a launch share: what a kernel returns lies there.
 """
+
+def arange(*bounds: Any) -> Index:
+    """The integers of range(*bounds) as a one-dimensional index; give it a place with `[:, None]` or `[None, :]`."""
 
 mgrid: Mgrid
 
