@@ -26,7 +26,7 @@ ifneq ($(shell cat $(VENV)/.home 2>/dev/null),$(CURDIR))
 $(READY): made-elsewhere
 endif
 
-.PHONY: help demo lab test test-newest test-matrix test-all lint lint-python lint-typescript assets vscode chromium screenshots docs format fuzz bench audit requirements calibration clean made-elsewhere
+.PHONY: help demo lab test test-newest test-matrix test-all lint lint-python lint-typescript assets vscode chromium screenshots docs format fuzz bench performance audit requirements calibration clean made-elsewhere
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -130,8 +130,12 @@ fuzz: $(READY) ## draw N=10000 calls, as many typed texts, N/10 hostile ones, N/
 	@$(PY) tests/fuzz/recordings.py --mutations $$(($(N) / 2))
 	@$(PY) tests/fuzz/repeated.py --kernels $$(($(N) / 2)) --seed 1000000 --processes
 
-bench: $(READY) ## the benchmarks, each beside its reference of the same run
+bench: $(READY) ## the benchmarks, each beside its reference of the same run; build/scale.html shows growth
 	@$(PY) benchmarks/run.py
+	@$(PY) -m benchmarks.scale
+
+performance: $(READY) ## measure the budgets and growth, and write docs/performance.md: make performance ROWS="B1 again"
+	@$(PY) -m benchmarks.performance $(ROWS)
 
 $(TOOLS)/.ready: requirements/tools.txt
 	@$(PYTHON) -m venv --clear $(TOOLS)

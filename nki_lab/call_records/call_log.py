@@ -60,6 +60,7 @@ class _Body(NamedTuple):
 
 
 _bodies: dict[int, _Body] = {}
+_MOST_BODIES: Final = 256  # each notebook cell brings new ones
 
 
 def _body_of(code: CodeType, offset: int) -> _Body:
@@ -71,6 +72,8 @@ def _body_of(code: CodeType, offset: int) -> _Body:
         node = _function_of(code, offset)
         stores = None if node is None else tuple(item for item in bindings(node) if item.name in names)
         changes = node is None or bool(_CHANGING & {*code.co_names}) or changes_items(node)
+        if len(_bodies) >= _MOST_BODIES:
+            del _bodies[next(iter(_bodies))]
         known = _bodies[id(code)] = _Body(code, names, stores, changes)
     return known
 

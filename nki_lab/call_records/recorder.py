@@ -20,8 +20,10 @@ from nki_lab.call_records.store import CallRecord
 
 MOST_CALLS: Final = 64
 """Calls of one function that are kept in memory."""
-MOST_KNOWN: Final = 4096
+MOST_KNOWN: Final = 1024
 """Calls of all functions by which equal ones are known."""
+MOST_FUNCTIONS: Final = 512
+"""Functions whose calls are kept in memory, the last ones that were called first."""
 PAUSE_SECONDS: Final = 2.0
 """New calls are written so long after others at the earliest; the rest at the end of the process."""
 
@@ -60,6 +62,8 @@ class Recorder:
             if code.co_qualname != function or not function.isidentifier():
                 return
             known = self._calls.setdefault((file, function), {})
+            if len(self._calls) > MOST_FUNCTIONS:  # each notebook cell is a file of its own
+                del self._calls[next(iter(self._calls))]
             if key in known or len(known) >= MOST_CALLS:
                 return
             call = CallRecord(arguments=arguments, inner=inner, grid=grid, target=target, origins=(_origin(),))

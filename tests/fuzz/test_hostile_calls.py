@@ -31,6 +31,7 @@ LINES = (
     "v = np.zeros(10**12)", "v = 10**10**10", "v = 'x' * 10**12", "v = [0] * 10**12", "v = 1 << 10**12",
     "v = f'{1:>10000000000}'", "v = np.arange(10**12)", "v = '%1000000000d' % 1", "v = f(*[f(*[0] * 10**9)])",
     "v = nl.ndarray((10**9, 10**9), nl.float32, buffer=nl.shared_hbm)",
+    "v = nl.NkiTensor(shape=set(), dtype=t.dtype, storage=(2,) * 31)", "m = nl.par_dim(size=np.array(1))", "v = m.conjugate(10**20)",
     "v = Nested == Nested", "np.zeros(0)[Nested] = []", "np.zeros(3)[0] = Nested", "v = np.zeros(0)[Nested]", "t[Nested] = t",
 )  # fmt: skip
 

@@ -95,7 +95,7 @@ def _shown_name(callee: Callable[..., object], spelled: str) -> str:
         return "nl.ds"
     if spelled.startswith("NkiTensor."):
         return spelled.removeprefix("NkiTensor")
-    module = callee.__module__.rpartition(".")[2]
+    module = (callee.__module__ or "").rpartition(".")[2]
     return f"nki.{module}.{spelled}" if module == "collectives" else f"{'nisa' if module == 'isa' else 'nl'}.{spelled}"
 
 

@@ -37,6 +37,8 @@ class NkiTensor(TensorOperators):
         self, shape: Any, dtype: Any, storage: Any = None, buffer: MemoryRegion | str = sbuf, name: str = ""
     ) -> None:
         """Make a whole tensor on `storage`, a Buffer; None makes a placeholder without values."""
+        if storage is not None and not isinstance(storage, Buffer):
+            raise TypeError(f"storage must be the buffer of a tensor, not {type(storage).__name__}")
         sizes = tuple(shape)
         self._dtype = dtype_of(dtype)
         if storage is None:
