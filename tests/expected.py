@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from tests.reference.grid import Array, Operand, Rounded, host, narrow
 from tests.reference.move import AXES
 from tests.reference.table import REFERENCES
 from tests.tolerances import bounds, within
+
+MATRIX_PRODUCTS: Final = ("nc_matmul", "nc_matmul_mx")
 
 
 class Expected:
@@ -35,18 +38,39 @@ class Expected:
             self._apply(call)
 
     def _apply(self, call: Call) -> None:
+        # What an earlier call computed may be any value of its interval, and functions such as exp spread that.
+        between = (self.low, self.high) if self._reads_intervals(call) else ()
+        registers = [copy.deepcopy(self.registers) for _ in between]
+        results = self._results(call, self.arrays, self.registers)
+        ends = [self._results(call, arrays, end) for arrays, end in zip(between, registers, strict=True)]
+        for end in registers:
+            self.registers.include(end)
+        for name, result in results.items():
+            if name in call.parts:
+                self._store(call.arguments[name], [result, *(end[name] for end in ends)], call)
+
+    def _reads_intervals(self, call: Call) -> bool:
+        """Whether an operand has elements of which a reference allows several values.
+
+        A matrix product has its own account of them, `slack`.
+        """
+        return call.name not in MATRIX_PRODUCTS and any(
+            self._flat(self.low, part)[self.places(part)[0]].tobytes()
+            != self._flat(self.high, part)[self.places(part)[0]].tobytes()
+            for part in call.parts.values()
+        )
+
+    def _results(self, call: Call, arrays: list[Array], registers: Registers) -> dict[str, Any]:
         ins: dict[str, Any] = {}
         attrs: dict[str, Any] = {"generation": arch_of(self.case.target).generation}
         for name, value in call.arguments.items():
             if isinstance(value, Part):
-                ins[name] = self._operand(value)
+                ins[name] = self._operand(value, arrays)
             elif TABLE[call.name].operands[name].is_tensor:
                 ins[name] = value
             else:
                 attrs[name] = value.meaning if isinstance(value, Word) else value
-        for name, result in REFERENCES[call.name](ins, attrs, self.registers).items():
-            if name in call.parts:
-                self._store(call.arguments[name], result, call)
+        return REFERENCES[call.name](ins, attrs, registers)
 
     def places(self, part: Part) -> tuple[Array, Array]:
         """Element numbers of the view, in units of its dtype, and which of them lie inside the tensor."""
@@ -79,27 +103,33 @@ class Expected:
         """For each byte of each element of the tensor, in units of the view's dtype: did a matmul write it."""
         return self.multiplied[part.memory].reshape(-1, DTYPES[part.dtype].nbytes)
 
-    def _operand(self, part: Part) -> Operand:
+    def _operand(self, part: Part, arrays: list[Array]) -> Operand:
         memory = self.case.memories[part.memory]
         places, _ = self.places(part)
         row = math.prod(memory.shape[1:]) * DTYPES[memory.dtype].nbytes // DTYPES[part.dtype].nbytes
         start = 0 if memory.space == "hbm" else part.offset // row + (memory.address or (0, 0))[0]
         multiplied = self._touched(part)[places].all(axis=-1)
-        array = self._flat(self.arrays, part)[places]
+        array = self._flat(arrays, part)[places]
         return Operand(array, part.dtype, memory.space, start, multiplied)
 
-    def _store(self, part: Part, result: Any, call: Call) -> None:
+    def _store(self, part: Part, results: list[Any], call: Call) -> None:
+        """Store the first result; the others, of the ends of intervals, are right as well, and what lies between."""
+        result = results[0]
         places, inside = self.places(part)
         if "src" in call.parts:
             inside = inside & self._kept(call.arguments["src"], part.shape, transposed=call.name == "dma_transpose")
-        if call.name in ("nc_matmul", "nc_matmul_mx") and part.memory in self.slack and isinstance(result, Rounded):
+        if call.name in MATRIX_PRODUCTS and part.memory in self.slack and isinstance(result, Rounded):
             result = Rounded(result.value, result.slack + self.slack[part.memory][places].reshape(result.value.shape))
         low, high = bounds(result, part.dtype)
+        for end in results[1:]:
+            least, most = bounds(end, part.dtype)
+            with np.errstate(all="ignore"):
+                low, high = np.minimum(low, least), np.fmax(high, most)  # an end that is NaN leaves the lower side open
         middle = narrow(result.value, part.dtype) if isinstance(result, Rounded) else result.array
         for arrays, values in ((self.low, low), (self.high, high), (self.arrays, middle)):
             self._flat(arrays, part)[places[inside]] = values.reshape(part.shape)[inside]
         self.seen[part.memory] = part.dtype
-        if call.name in ("nc_matmul", "nc_matmul_mx"):
+        if call.name in MATRIX_PRODUCTS:
             self._touched(part)[places] = True
             # What is added to next may be any right value, and its own cast may fall to either side.
             slack = self.slack.setdefault(part.memory, np.zeros(self._flat(self.arrays, part).size))

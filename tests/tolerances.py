@@ -9,6 +9,8 @@
   added; matrix products likewise, with K + 2 for n.
 * Activation functions: 2**-20 of the larger of 1 and the result. Tighter bounds, function by function, are those of
   tests/isa/test_activation.py.
+* What a call computed may be any value of its interval in the next one: the references are asked at both ends too, and
+  all that lies between their answers is right. An error d of z is one by the factor exp(d) of exp(z), however exact exp is.
 * `matmul_order` "slab" and "free" against "tile": `slab.ULP_BOUND` units in the last place of the largest partial sum.
 """
 

@@ -9,7 +9,7 @@ from typing import Final
 from nki_lab.diagnostic import Diagnostic, Span, diagnose
 from nki_lab.source.module import PARSER_FAILURES, Cell, ModuleSource, parsed, tree_of
 from nki_lab.source.moved_lines import moved_finding
-from nki_lab.source.recovery import move, recovered, seems_several, without_frames
+from nki_lab.source.recovery import goes_on, move, recovered, seems_several, without_frames
 from nki_lab.source.reparsing import Change, between, change_between, change_inside, common_ends
 
 
@@ -129,6 +129,8 @@ def _changed(before: ModuleSource, change: Change, text: str, lines: Sequence[st
         return None
     if any(text in fault.message for fault in read.faults for text in _OPEN):
         return None  # what the mistake is depends on the lines below
+    if read.faults and any(goes_on(line) for line in lines[change.start : change.stop]):
+        return None  # so it does here
     if read.faults and change.path and seems_several(change.outermost(lines)):
         return None  # around a mistake, its beginning and its end are read as statements of their own
     tree = ast.Module(body=change.applied(before.tree.body, statements), type_ignores=[])

@@ -82,6 +82,11 @@ def seems_several(lines: Sequence[str]) -> bool:
     return sum(1 for _ in _pieces(lines)) > 1
 
 
+def goes_on(line: str) -> bool:
+    """Return whether a text in quotes may go on behind the end of a line, at the start of the next."""
+    return line.endswith("\\")
+
+
 def _pieces(lines: Sequence[str]) -> Iterator[int]:
     """Yield the 0-based lines on which statements at module level seem to begin, decorators with what they decorate."""
     yield 0
@@ -116,7 +121,7 @@ def _longest(
             return width, read(blank + "\n".join(lines[starts[piece] : starts[end]])), first
         except SyntaxError as failure:
             first = without_frames(failure) if width == 1 else first
-            if not any(text in failure.msg for text in _OPEN_END):
+            if not any(text in failure.msg for text in _OPEN_END) and not goes_on(lines[starts[end] - 1]):
                 break
         except (ValueError, RecursionError, MemoryError, SystemError):
             first.msg, first.lineno = "nested too deeply for Python's parser", 1

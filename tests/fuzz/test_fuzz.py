@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nki_lab.isa.spec import TABLE
 from tests.draws import Replayed, Seeded
+from tests.expected import Expected
 from tests.fuzz import run
 from tests.fuzz.faults import FAULTS
+from tests.reference.activation import ERROR
 
 
 @pytest.mark.parametrize(("seed", "instruction", "fault"), run.regressions())
@@ -20,6 +23,19 @@ def test_a_seed_that_failed_once_passes_and_would_fail_again(
     assert not run.attempt(Seeded(seed), instruction).problem
     FAULTS[fault](monkeypatch)
     assert run.attempt(Seeded(seed), instruction).problem
+
+
+def test_what_a_call_computed_spreads_in_the_next_as_its_function_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """exp(z) of a z that may be off by d may be off by the factor exp(d): one unit in the last place of 34 is 4e-6."""
+    found = run.attempt(Seeded(3043590))
+    assert not found.problem
+    first, both = (Expected(replace(found.case, calls=calls)) for calls in (found.case.calls[:1], found.case.calls))
+    inner = found.case.call.arguments["scale"] * np.maximum(1, first.arrays[0].astype(float))
+    spread = (both.high[0].astype(float) - both.low[0]) / np.maximum(1, both.arrays[0])
+    inner += np.abs(first.arrays[1].astype(float))  # the bias: sums are rounded as well
+    assert np.all(spread <= (2 * ERROR + 2.0**-22) * (1 + inner))  # to both sides; each number is stored as float32
+    monkeypatch.setattr(Expected, "_reads_intervals", lambda *_: False)
+    assert "elements are wrong" in run.attempt(Seeded(3043590)).problem
 
 
 def test_a_few_hundred_calls_pass() -> None:

@@ -33,6 +33,7 @@ LINES = (
     "v = nl.ndarray((10**9, 10**9), nl.float32, buffer=nl.shared_hbm)",
     "v = nl.NkiTensor(shape=set(), dtype=t.dtype, storage=(2,) * 31)", "m = nl.par_dim(size=np.array(1))", "v = m.conjugate(10**20)",
     "v = Nested == Nested", "np.zeros(0)[Nested] = []", "np.zeros(3)[0] = Nested", "v = np.zeros(0)[Nested]", "t[Nested] = t",
+    "t[0:64] = Nested", "(t[:, 0:1])[(1,)] = Nested", "v = Nested & p", "v = t + Nested", "t *= Nested", "v = t < Nested", "v = Nested == t",
 )  # fmt: skip
 
 

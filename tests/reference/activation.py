@@ -84,6 +84,12 @@ class Registers:
         self.vector_slack = np.zeros(128)
         self.random: dict[str, list[list[int]]] = {}
 
+    def include(self, other: Registers) -> None:
+        """Have the slack of the sums hold what other registers may have in their place."""
+        with np.errstate(all="ignore"):
+            self.slack = np.fmax(self.slack, np.abs(other.value - self.value) + other.slack)
+            self.vector_slack = np.fmax(self.vector_slack, np.abs(other.vector - self.vector) + other.vector_slack)
+
 
 def apply(op: str, z: Array) -> Rounded:
     """An activation function of float32 numbers."""

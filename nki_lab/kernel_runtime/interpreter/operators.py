@@ -111,6 +111,9 @@ ORDER: Final[dict[type[ast.cmpop], Callable[[Value, Value], Value]]] = {
 
 def apply(kind: type[ast.operator], a: Value, b: Value, meter: Meter) -> Value:
     """Return `a <operator> b`; TooLarge where the result is beyond the budget."""
+    if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
+        meter.walked(a)  # a refusal shows what no tensor takes
+        meter.walked(b)
     _bound(kind, a, b, meter)
     return BINARY[kind](a, b)
 
@@ -249,9 +252,8 @@ def _compare_known(frame: Frame, node: ast.AST, kind: type[ast.cmpop], a: Value,
         return _compare_objects(frame, node, kind, a, b)
     if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
         interpreter.pin(node, frame)
-    else:
-        frame.meter.walked(a)
-        frame.meter.walked(b)
+    frame.meter.walked(a)
+    frame.meter.walked(b)
     return ORDER[kind](unwrapped(a), unwrapped(b))
 
 

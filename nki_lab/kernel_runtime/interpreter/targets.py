@@ -102,6 +102,7 @@ def store_item(frame: Frame, node: ast.AST, container: Value, key: Value, value:
                 return
             interpreter.pin(node, frame)
             meter.node = node
+            meter.walked(value)  # it is a key, and a refusal shows it
         elif isinstance(container, list) and isinstance(key, slice):
             if value is UNKNOWN or interpreter.is_doubtful(value):
                 interpreter.doubt([container])
