@@ -256,3 +256,11 @@ def test_cells_move_with_their_places() -> None:
         fresh = facts(cells)
         assert dumped(before) == dumped(fresh)
         assert check_syntax(before) == check_syntax(fresh)
+
+
+def test_a_text_that_goes_on_behind_a_line_is_no_mistake_beside_another_one() -> None:
+    text = 'import nki}\n\nKIND = ("fl\\\noat32",)\n\n\n@nki.jit\ndef kernel(x):\n    return x\n'
+    assert [line for line, _ in faults(facts(text))] == [1]
+    before = facts(text.replace("}", ""))
+    assert faults(facts(text, before)) == faults(facts(text))
+    assert [line for line, _ in faults(facts('x = "a\\\n\ndef f():\n    return 1\ny = )\n'))] == [1, 5]
