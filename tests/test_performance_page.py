@@ -13,13 +13,6 @@ def test_the_page_is_what_the_kept_figures_make() -> None:
     assert performance.PAGE.read_text(encoding="utf-8") == performance.page(kept), "make performance writes it"
 
 
-def test_the_page_and_its_figures_name_no_path() -> None:
-    for file in (performance.PAGE, performance.KEPT):
-        assert not [
-            line for line in file.read_text(encoding="utf-8").splitlines() if "/home" in line or "/work" in line
-        ]
-
-
 def test_the_exponent_of_what_is_linear_is_one() -> None:
     points = [{"size": float(size), "trace": 3e-6 * size, "first": 2e-9 * size**3} for size in (100, 1000, 10_000)]
     assert math.isclose(scale.slope(points, "trace"), 1)

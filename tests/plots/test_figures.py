@@ -43,7 +43,7 @@ def texts(found: Any) -> list[str]:
 
 
 def test_every_chart_is_public() -> None:
-    assert {*CHARTS, "compare", "link", "save", "sweep", "with_charts"} == set(plots.__all__)
+    assert {*CHARTS, "compare", "for_summary", "link", "save", "sweep", "with_charts"} == set(plots.__all__)
     assert not [name for name in plots.__all__ if not getattr(plots, name).__doc__]
     assert nki_lab.plots is plots
 
