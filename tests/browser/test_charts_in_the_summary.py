@@ -53,6 +53,7 @@ def test_a_summary_draws_charts_in_the_theme_of_the_page(jupyter: Lab, browser: 
         )
         tab.page.get_by_role("tab", name="Explore").click()
         assert tab.visualizer().step > 0
+        tab.command("apputils:change-theme", theme="JupyterLab Light")  # which the other tests' pages begin with
 
 
 def test_without_bokeh_a_summary_says_what_to_install(jupyter: Lab, tab: Window) -> None:

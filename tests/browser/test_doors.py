@@ -61,6 +61,7 @@ def doors(jupyter: Lab, browser: Browser, tmp_path_factory: pytest.TempPathFacto
     with window(browser) as made:
         made.open(jupyter, name)
         made.run_all()
+        in_theme(made, "light")
         shown = {"first": told(made, 0), "fresh": told(made, 1), "view()": told(made, 2)}
         colours = {theme: (in_theme(made, theme), hues(made.visualizer(1)))[1] for theme in reversed(THEMES)}
         made.run(TWO_CORES)

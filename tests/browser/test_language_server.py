@@ -288,16 +288,17 @@ def test_the_status_bar_has_the_target_of_the_project(jupyter: Lab, tab: Window)
 
 
 def test_the_status_bar_has_the_target_of_the_cell_at_hand(jupyter: Lab, tab: Window) -> None:
-    named = CELL.replace("%%nki", "%%nki --target trn1").replace("copied", "named")
-    tab.open(jupyter, jupyter.notebook("own_target.ipynb", START, CELL, named))
+    unnamed = CELL.replace(" --target trn2", "")
+    named = unnamed.replace("%%nki", "%%nki --target trn1").replace("copied", "named")
+    tab.open(jupyter, jupyter.notebook("own_target.ipynb", START, unnamed, named))
     status = tab.page.locator(".nki-lab-status")
     edit(tab, 2, "tile = nl.load(x)")
     status.filter(has_text="NKI · trn1 · ").wait_for()
     edit(tab, 1, "tile = nl.load(x)")
     status.filter(has_text=f"NKI · {DEFAULT_TARGET} · ").wait_for()
     edit(tab, 1, "%%nki")
-    tab.page.keyboard.type(" --target trn3")
-    status.filter(has_text="NKI · trn3 · ").wait_for()
+    tab.page.keyboard.type(" --target trn2")
+    status.filter(has_text="NKI · trn2 · ").wait_for()
 
 
 def test_the_launcher_opens_the_examples(jupyter: Lab, tab: Window) -> None:

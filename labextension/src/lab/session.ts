@@ -226,7 +226,14 @@ export class Session {
     }
     this.connection.start();
     const { rpc } = this.connection;
-    if (rpc !== null) notebook.text.sync(texts, (method, params) => rpc.notify(method, params));
+    if (rpc === null) return;
+    let told = false;
+    notebook.text.sync(texts, (method, params) => {
+      told = true;
+      rpc.notify(method, params);
+    });
+    // What is not a finding may have changed as well: the target that a cell names.
+    if (told) queueMicrotask(() => this.news());
   }
 
   // -- the server -----------------------------------------------------------------------------------------------------
@@ -273,7 +280,7 @@ export class Session {
       this.told.set(uri, diagnostics);
       this.tell(cell);
     }
-    for (const listener of this.listeners) listener();
+    this.news();
   }
 
   private tell(cell: SharedCell): void {
@@ -282,6 +289,10 @@ export class Session {
 
   private tellAll(): void {
     for (const cell of this.watchers.keys()) this.tell(cell);
+    this.news();
+  }
+
+  private news(): void {
     for (const listener of this.listeners) listener();
   }
 }
