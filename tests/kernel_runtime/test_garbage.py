@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nki_lab.kernel_runtime.garbage import collect_all, gc_relaxed
+from nki_lab.kernel_runtime.garbage import gc_relaxed
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +57,7 @@ def test_the_last_one_out_restores(threshold: tuple[int, int, int]) -> None:
 
 MEMORY = """
 import gc, os, weakref
+from pathlib import Path
 from nki_lab.kernel_runtime.garbage import collect_all
 
 class Node: ...
