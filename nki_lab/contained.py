@@ -22,8 +22,8 @@ R = TypeVar("R")
 MEMORY_BYTES: Final = 8 << 30
 """Address space that a process may take: what asks for more ends in a MemoryError instead of a full machine."""
 
-_PATIENCE_SECONDS: Final = 5.0
-"""How long a copy that has closed its stream may take to end."""
+END_SECONDS: Final = 5.0
+"""How long a process that has closed its stream may take to end."""
 
 _RESULT: Final = 0
 _NOTE: Final = 1
@@ -118,7 +118,7 @@ def in_copies(function: Callable[[A], R], items: Sequence[A]) -> Iterator[R | Su
 
 def _status(process: int, patient: bool) -> int:
     """Return the exit status of a copy, or minus a signal; ended by us at once, or in time if we are `patient`."""
-    until = time.monotonic() + (_PATIENCE_SECONDS if patient else 0.0)
+    until = time.monotonic() + (END_SECONDS if patient else 0.0)
     while (found := os.waitpid(process, os.WNOHANG)) == (0, 0):
         if time.monotonic() >= until:
             with suppress(ProcessLookupError):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import nki_lab.file_system
-from nki_lab.contained import SuddenEnd
+from nki_lab.contained import END_SECONDS, SuddenEnd
 from nki_lab.lsp.messages import Answer, Begun, Buffers, Close, Job, Question, Reply, Reset, packed
 
 PATIENCE_SECONDS: Final = 30.0
@@ -38,6 +38,19 @@ log = logging.getLogger(__name__)
 def _text(job: Job) -> Job:
     """Return what stands for the text of a job, on its target, in all its revisions."""
     return replace(job, revision=0, evaluates=True)
+
+
+async def _status(process: asyncio.subprocess.Process, patient: bool) -> int:
+    """Return the exit status of a process, or minus a signal; ended by us at once, or in time if we are `patient`.
+
+    `kill` of a process that has just ended would take its status away from asyncio, which then says 255.
+    """
+    if patient:
+        with suppress(TimeoutError):
+            return await asyncio.wait_for(process.wait(), END_SECONDS)
+    if process.returncode is None:
+        process.kill()
+    return await process.wait()
 
 
 class Examiner:
@@ -153,15 +166,15 @@ class Examiner:
             self._watch(job)
             self._send(job)
         assert process.stdout is not None
+        at_end = False
         try:
             with suppress(asyncio.IncompleteReadError, ConnectionError):
                 while True:
                     head = await process.stdout.readexactly(4)
                     self._take(pickle.loads(await process.stdout.readexactly(int.from_bytes(head, "big"))))
+            at_end = True
         finally:
-            if process.returncode is None:
-                process.kill()
-            status = await process.wait()
+            status = await _status(process, patient=at_end)
             self._process = self._starting = None
             self._drop_questions()
         if not self._closed:
