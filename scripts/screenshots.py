@@ -211,7 +211,7 @@ def faults(tab: Window, out: Path, theme: str, only: str) -> None:
 
 def prepared(tab: Window, theme: str) -> None:
     """Show nothing but the notebook, in its theme."""
-    tab.command("apputils:change-theme", theme=f"JupyterLab {theme.title()}")
+    tab.theme(theme)
     if tab.page.locator(".jp-FileBrowser").is_visible():
         tab.command("application:toggle-left-area")
     tab.page.mouse.move(0, 0)

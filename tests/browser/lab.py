@@ -173,6 +173,20 @@ class Window:
         """Execute a command of JupyterLab and wait for its end."""
         self.page.evaluate("([name, given]) => jupyterapp.commands.execute(name, given)", [name, arguments])
 
+    def theme(self, name: str) -> None:
+        """Give JupyterLab its "light" or "dark" theme, and wait for it.
+
+        JupyterLab shows a splash while it changes and takes it away twice, with an error the second time, if another
+        change begins before it is gone.
+        """
+        splash = self.page.locator("#jupyterlab-splash")
+        splash.wait_for(state="detached")
+        self.command("apputils:change-theme", theme=f"JupyterLab {name.title()}")
+        self.page.wait_for_function(
+            "light => document.body.dataset.jpThemeLight === light", arg=str(name == "light").lower()
+        )
+        splash.wait_for(state="detached")
+
     def run_all(self) -> None:
         """Run every cell of the notebook, also those after one that fails, and wait for the last."""
         count = self.page.evaluate(f"() => {_NOTEBOOK}.widgets.length")

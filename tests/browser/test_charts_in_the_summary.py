@@ -34,7 +34,7 @@ def test_a_summary_draws_charts_in_the_theme_of_the_page(jupyter: Lab, browser: 
     with window(browser, dark=dark) as tab:
         tab.open(jupyter, jupyter.notebook(f"charts-{dark}.ipynb", START, RUN))
         if dark:
-            tab.command("apputils:change-theme", theme="JupyterLab Dark")
+            tab.theme("dark")
         tab.run_all()
         place = _summary(tab)
         _drawn(tab, place)
@@ -53,7 +53,7 @@ def test_a_summary_draws_charts_in_the_theme_of_the_page(jupyter: Lab, browser: 
         )
         tab.page.get_by_role("tab", name="Explore").click()
         assert tab.visualizer().step > 0
-        tab.command("apputils:change-theme", theme="JupyterLab Light")  # which the other tests' pages begin with
+        tab.theme("light")  # which the other tests' pages begin with
 
 
 def test_without_bokeh_a_summary_says_what_to_install(jupyter: Lab, tab: Window) -> None:

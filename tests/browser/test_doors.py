@@ -46,8 +46,8 @@ def told(window: Window, number: int) -> Facts:
 
 
 def in_theme(tab: Window, theme: str) -> None:
-    """Give JupyterLab a theme, and wait for its style sheet."""
-    tab.command("apputils:change-theme", theme=f"JupyterLab {theme.title()}")
+    """Give JupyterLab a theme, and wait until the views follow."""
+    tab.theme(theme)
     tab.page.wait_for_function("theme => document.querySelector('.nki-root').dataset.nkiTheme === theme", arg=theme)
     tab.page.wait_for_timeout(300)
 

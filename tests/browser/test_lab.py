@@ -159,8 +159,8 @@ def test_the_drawing_follows_jupyterlabs_theme(jupyter: Lab, tab: Window) -> Non
     tab.open(jupyter, name)
     tab.run_all()
     drawn = tab.visualizer()
-    for kind in ("Dark", "Light"):
-        tab.command("apputils:change-theme", theme=f"JupyterLab {kind}")
+    for kind in ("dark", "light"):
+        tab.theme(kind)
         # A theme is a style sheet that arrives later than the command ends.
         drawn.root.evaluate(
             """(item, light) => new Promise(resolve => {
@@ -171,9 +171,9 @@ def test_the_drawing_follows_jupyterlabs_theme(jupyter: Lab, tab: Window) -> Non
             look();
             setTimeout(resolve, 10000);
         })""",
-            kind == "Light",
+            kind == "light",
         )
         drawn.painted()
         ground = drawn.root.evaluate("item => getComputedStyle(item).backgroundColor")
         shades = [int(part) for part in ground.removeprefix("rgb(").removesuffix(")").split(",")[:3]]
-        assert (sum(shades) > 600) == (kind == "Light"), ground
+        assert (sum(shades) > 600) == (kind == "light"), ground

@@ -187,13 +187,12 @@ def rgb(colour: str) -> str:
 
 def test_names_have_the_looks_of_their_engine_and_memory_in_both_themes(jupyter: Lab, tab: Window) -> None:
     tab.open(jupyter, jupyter.notebook("looks.ipynb", START, LOOKS))
-    for theme, shade in (("Light", 0), ("Dark", 1)):
-        tab.command("apputils:change-theme", theme=f"JupyterLab {theme}")
+    for theme, shade in (("light", 0), ("dark", 1)):
+        tab.theme(theme)
         dma, scalar, grey = (code_looks.LOOKS[name].colour for name in ("dma", "scalarEngine", "hbm"))
         assert dma
         assert scalar
         assert grey
-        tab.page.wait_for_function("theme => document.body.dataset.jpThemeLight === theme", arg=str(not shade).lower())
         assert looks(tab, "dma_copy") == ({"dma"}, rgb(dma[shade]))
         assert looks(tab, "activation") == ({"scalarEngine"}, rgb(scalar[shade]))
         assert looks(tab, "out") == ({"hbm"}, rgb(grey[shade]))
@@ -201,7 +200,7 @@ def test_names_have_the_looks_of_their_engine_and_memory_in_both_themes(jupyter:
     tab.page.emulate_media(forced_colors="active")
     tile = tab.page.locator(".nki-lab-is-sbuf").first
     assert tile.evaluate("node => getComputedStyle(node).fontWeight") == "600"
-    tab.command("apputils:change-theme", theme="JupyterLab Light")
+    tab.theme("light")
 
 
 def test_looks_of_names_follow_what_is_typed_and_can_be_switched_off(jupyter: Lab, tab: Window) -> None:
