@@ -117,6 +117,12 @@ def threads() -> int:
     return 0 if count is None else count()  # ctypes takes the result for an int
 
 
+def threads_found() -> int:
+    """Return the threads that a product may take outside of `single_thread`; 1 where the library does not say."""
+    with _lock:
+        return max(1, _before if _users else threads())
+
+
 _lock = threading.Lock()
 _users = 0
 _before = 0
@@ -143,3 +149,6 @@ def single_thread() -> Iterator[None]:
             _users -= 1
             if choose is not None and not _users:
                 choose(_before)
+
+
+_sgemm()  # sought with this module, not by the first product

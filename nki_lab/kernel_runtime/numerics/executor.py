@@ -270,9 +270,18 @@ class Executor:
         return np.array([kinds.get(item.id, kind_of(item)) == SHADOW for item in self.program.buffers], bool)
 
     def _slab_step(self, slab: slabs.Slab) -> Step:
-        """Bind the slab's tiles to parts of one matrix and return the call that fills it."""
+        """Return the call that computes a slab; its tiles become parts of the matrix, unless that is rounded."""
+        roots = {root: self._root(root) for root in slab.roots}
+        levels = slabs.fused(slab.levels) if self.program.options.matmul_order == "free" else slab.levels
         flat, start, pitch = self._grid_memory(slab)
+        if flat.dtype == np.float32:
+            self._bind_cells(slab, flat, start, pitch)
         grid = slabs.grid_of(slab, flat, start, pitch)
+        work = self._slab_work(slab, levels, operands=any(root.narrow for root in roots.values()), grid=grid)
+        report = self._advance.within(slab)
+        return (slabs.multiply, (slab, levels, roots, grid, work, report))
+
+    def _bind_cells(self, slab: slabs.Slab, flat: Array, start: int, pitch: int) -> None:
         carriers, buffers = self._evacuation.carriers, self.program.buffers
         for buffer, (row, column) in slab.cells.items():
             at = start + row * pitch + column
@@ -280,23 +289,25 @@ class Executor:
             for tile in carriers.get(buffer, ()):
                 wide = buffers[tile].dtype is not F32
                 self._bounds[tile] = Bound(SHADOW, flat, at, slab.n, pitch, wide=wide)
-        roots = {root: self._root(root) for root in slab.roots}
-        levels = slabs.fused(slab.levels) if self.program.options.matmul_order == "free" else slab.levels
-        workspace = np.zeros(0, np.float32)
-        if any(root.narrow for root in roots.values()):
-            size = slabs.workspace_size(slab, levels)
-            block = self._pool.take(4 * size)
-            workspace = block.floats(size)
-            self._pool.give(block)  # to what comes after this step
-        report = self._advance.within(slab)
-        return (slabs.multiply, (slab, levels, roots, grid, workspace, report))
+
+    def _slab_work(self, slab: slabs.Slab, levels: list[slabs.Level], *, operands: bool, grid: Array) -> slabs.Work:
+        """Return a slab's bands and workspaces, whose memory is free again after this step."""
+        narrow = grid.dtype != np.float32
+        bands = slabs.bands_of(slab, levels, narrow=narrow)
+        sizes = slabs.workspace_sizes(bands, levels, operands=operands, result=narrow)
+        count = min(len(bands), blas.threads_found())
+        blocks = [self._pool.take(4 * count * size, aligned=False) for size in sizes]
+        for block in blocks:
+            self._pool.give(block)
+        parts = [block.floats(count * size).reshape(count, size) for block, size in zip(blocks, sizes, strict=True)]
+        return slabs.Work(bands, list(zip(*parts, strict=True)))
 
     def _grid_memory(self, slab: slabs.Slab) -> tuple[Array, int, int]:
         """Return the memory of a slab's matrix, its first element there, and the elements from row to row."""
         m, n = slab.shape
         place = self._evacuation.in_place.get(slab.first)
         if place is None:
-            return self._pool.take(4 * m * n).floats(m * n), 0, n
+            return self._pool.take(4 * m * n, aligned=False).floats(m * n), 0, n
         bound = self.bound(self.program.buffers[place.root])
         return bound.flat, bound.base + place.offset, place.pitch
 

@@ -87,7 +87,8 @@ def fresh(pool: Pool, buffer: Buffer, kind: int, *, untouched: bool = False) -> 
     unit = unit_of(kind, buffer.dtype)
     row = buffer.partition_bytes if kind == BYTES else buffer.row_elements
     nbytes = buffer.partitions * row * unit.itemsize
-    block = pool.take_untouched(nbytes) if untouched else pool.take(nbytes)
+    take = pool.take_untouched if untouched else pool.take
+    block = take(nbytes, aligned=buffer.on_chip)
     key = (kind, unit, nbytes, row)
     bound = block.bindings.get(key)
     if bound is None:

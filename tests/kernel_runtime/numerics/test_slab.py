@@ -348,3 +348,32 @@ def test_nan_and_infinity_stay_in_their_rows() -> None:
     assert np.isnan(grouped[5]).all()
     np.testing.assert_array_equal(np.isnan(grouped), np.isnan(by_tile))
     np.testing.assert_array_equal(np.isinf(grouped), np.isinf(by_tile))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("sizes", [(256, 256, 128), (512, 64, 96), (128, 64, 32), (256, 64, 320)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_threads_share_a_slab_and_leave_no_part_of_it_out(
+    monkeypatch: pytest.MonkeyPatch, threads: int, sizes: tuple[int, int, int], dtype: str
+) -> None:
+    monkeypatch.setattr(slab, "_FLOPS_A_THREAD", 1.0)
+    monkeypatch.setattr(slab.blas, "threads_found", lambda: threads)
+    left, right = operands(sizes, dtype)
+    executor, shared = run(K_INNER, left, right, dtype, "slab")
+    _, by_tile = run(K_INNER, left, right, dtype, "tile")
+    for found in executor.slabs:
+        bands = slab.bands_of(found, found.levels, narrow=False)
+        covered = np.zeros(found.shape, int)
+        for band in bands:
+            covered[band] += 1
+        assert (covered == 1).all() and min(threads, 2) <= len(bands) <= threads
+    np.testing.assert_allclose(shared, by_tile, rtol=1e-4, atol=1e-4)
+
+
+def test_sums_that_are_to_be_rounded_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slab.blas, "threads_found", lambda: 1)
+    shape = (8192, 8192)
+    found = slab.Slab(0, 128, 512, shape, [slab.Level(slab.Submatrix(0, 0, 1), slab.Submatrix(1, 0, 1), 128)], {}, [])
+    bands = slab.bands_of(found, found.levels, narrow=True)
+    assert slab.workspace_sizes(bands, found.levels, operands=False, result=True) == (0, 1024 * 8192)
+    assert slab.bands_of(found, found.levels, narrow=False) == [(slice(0, 8192), slice(0, 8192))]
