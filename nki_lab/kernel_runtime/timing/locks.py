@@ -52,7 +52,8 @@ def stretched(ramps: MutableSequence[int], at: int, start: int, work: int) -> in
     # Conditions: a call of max takes the interpreter as long as three lines.
     begun = start if start > idle_since else idle_since
     warmth -= begun - idle_since
-    warmth = max(warmth, 0)
+    if warmth < 0:  # noqa: PLR1730
+        warmth = 0
     if hot and 2 * warmth < span:
         hot, warmth = 0, 0
     duration = work
