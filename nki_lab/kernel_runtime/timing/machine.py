@@ -14,7 +14,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column, Mask
-from nki_lab.kernel_runtime.ir import Program, access_columns, buffers_of_views
+from nki_lab.kernel_runtime.ir import Program, buffers_of_views
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.timing.collectives import delays
@@ -211,10 +211,9 @@ def _reused(program: Program, schedule: Schedule, options: Options, costs: Seque
     """Return of each op whether the array has its stationary tile already."""
     found = np.zeros(len(program), np.int64)
     if options.stationary_reuse and any(cost.stationary >= 0 for cost in costs):
-        accesses = access_columns(program)
         for lane, order in zip(schedule.lanes, schedule.order, strict=True):
             if lane.name == "tensor" and len(order):
-                found[order] = reused_tiles(program, costs, accesses, order)
+                found[order] = reused_tiles(program, costs, order)
     return found
 
 
