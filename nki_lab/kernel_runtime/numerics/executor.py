@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.numerics import blas
 from nki_lab.kernel_runtime.numerics import slab as slabs
 from nki_lab.kernel_runtime.numerics.advance import Advance
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
+from nki_lab.kernel_runtime.numerics.cache_blocks import has_large_tiles, in_blocks
 from nki_lab.kernel_runtime.numerics.evacuation import Evacuation
 from nki_lab.kernel_runtime.numerics.indirect import Inspection, Resolver, address_findings
 from nki_lab.kernel_runtime.numerics.loops import Interval, Loops
@@ -321,7 +322,7 @@ class Executor:
     # -- execution ---------------------------------------------------------------------------------------------------
 
     def _execute(self, add: Mapping[int, Added], plan: ProgramPlan | None, released: Mapping[int, list[int]]) -> None:
-        total, loops = len(self.program), self._loops
+        total, loops, large = len(self.program), self._loops, has_large_tiles(self.program)
         grouped: Mapping[int, slabs.Slab] = {} if plan is None else plan.slabs
         while True:
             region = None if loops is None else loops.next_at(self.done)
@@ -351,7 +352,7 @@ class Executor:
                 if index in released:
                     self._release(released[index])
             if loops is None:
-                self.perform_all(steps)
+                self.perform_all(in_blocks(self.program, steps, self._keeps_calls) if large else steps)
             else:
                 loops.perform(Interval(self.done, stop, steps))
             self.done = stop
@@ -384,6 +385,10 @@ class Executor:
                     self._planned.clear()
                 self._planned[key] = planned
         steps.extend([(index, step) for step in planned])
+
+    def _keeps_calls(self, _index: int) -> bool:
+        """Whether the calls of an op must stay as they are planned."""
+        return False
 
     def _variant_plan(self, variant: Variant, bounds: list[Bound]) -> VariantPlan:
         key = (variant.id, *[bound.kind for bound in bounds])

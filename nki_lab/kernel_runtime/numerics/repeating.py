@@ -302,6 +302,10 @@ class RepeatableExecutor(Executor):
                 place = call_position(function, is_out=is_out)
                 places.arguments.append((at, place, self._form(root, arguments[place])))
 
+    def _keeps_calls(self, index: int) -> bool:
+        """Calls on the caller's memory are given its arrays in each run."""
+        return index in self._outer_rows
+
     def _form(self, root: int, array: Array) -> _Form:
         start = self._bounds[root].flat.__array_interface__["data"][0]
         return _Form(array.shape, array.dtype, array.__array_interface__["data"][0] - start, array.strides)
