@@ -1,4 +1,8 @@
-"""Work of several threads: NumPy and BLAS let go of Python's lock in large operations."""
+"""Work of several threads: NumPy and BLAS let go of Python's lock in large operations.
+
+Bands of a slab are worth it. Single instructions are not: `np.exp` of a tile of 128 x 512 takes 25 us alone and 67 us
+in two threads, one of which is started for it; copies of such tiles take less.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ from nki_lab.kernel_runtime.numerics.executor import Executor, is_whole
 from nki_lab.kernel_runtime.numerics.pool import Bound
 from nki_lab.kernel_runtime.numerics.program_plan import ProgramPlan
 from nki_lab.kernel_runtime.numerics.rounding import Array
-from nki_lab.kernel_runtime.numerics.slab import Root, Submatrix, grid_of, multiply
+from nki_lab.kernel_runtime.numerics.slab import Submatrix
+from nki_lab.kernel_runtime.numerics.slab_product import Root, grid_of, multiply
 from nki_lab.kernel_runtime.numerics.storage import (
     BYTES,
     NATIVE,

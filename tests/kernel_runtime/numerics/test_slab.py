@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_lab.kernel_runtime.numerics import slab
+from nki_lab.kernel_runtime.numerics import slab, slab_product
 from nki_lab.kernel_runtime.numerics.executor import Executor
 from tests.calls import kernel_of, traced
 from tests.tolerances import ulps
@@ -356,13 +356,13 @@ def test_nan_and_infinity_stay_in_their_rows() -> None:
 def test_threads_share_a_slab_and_leave_no_part_of_it_out(
     monkeypatch: pytest.MonkeyPatch, threads: int, sizes: tuple[int, int, int], dtype: str
 ) -> None:
-    monkeypatch.setattr(slab, "_FLOPS_A_THREAD", 1.0)
-    monkeypatch.setattr(slab.blas, "threads_found", lambda: threads)
+    monkeypatch.setattr(slab_product, "_FLOPS_A_THREAD", 1.0)
+    monkeypatch.setattr(slab_product.blas, "threads_found", lambda: threads)
     left, right = operands(sizes, dtype)
     executor, shared = run(K_INNER, left, right, dtype, "slab")
     _, by_tile = run(K_INNER, left, right, dtype, "tile")
     for found in executor.slabs:
-        bands = slab.bands_of(found, found.levels, narrow=False)
+        bands = slab_product.bands_of(found, found.levels, narrow=False)
         covered = np.zeros(found.shape, int)
         for band in bands:
             covered[band] += 1
@@ -371,9 +371,9 @@ def test_threads_share_a_slab_and_leave_no_part_of_it_out(
 
 
 def test_sums_that_are_to_be_rounded_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slab.blas, "threads_found", lambda: 1)
+    monkeypatch.setattr(slab_product.blas, "threads_found", lambda: 1)
     shape = (8192, 8192)
     found = slab.Slab(0, 128, 512, shape, [slab.Level(slab.Submatrix(0, 0, 1), slab.Submatrix(1, 0, 1), 128)], {}, [])
-    bands = slab.bands_of(found, found.levels, narrow=True)
-    assert slab.workspace_sizes(bands, found.levels, operands=False, result=True) == (0, 1024 * 8192)
-    assert slab.bands_of(found, found.levels, narrow=False) == [(slice(0, 8192), slice(0, 8192))]
+    bands = slab_product.bands_of(found, found.levels, narrow=True)
+    assert slab_product.workspace_sizes(bands, found.levels, operands=False, result=True) == (0, 1024 * 8192)
+    assert slab_product.bands_of(found, found.levels, narrow=False) == [(slice(0, 8192), slice(0, 8192))]
