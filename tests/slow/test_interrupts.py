@@ -150,8 +150,7 @@ def test_a_large_instruction_is_interrupted_between_its_parts(capsys: pytest.Cap
     nki_lab.run(large, values, target="trn2")
     whole = time.perf_counter() - start
     found = [
-        _interrupted(lambda: nki_lab.run(large, values, target="trn2"), whole * share)
-        for share in (0.3, 0.5, 0.7)
+        _interrupted(lambda: nki_lab.run(large, values, target="trn2"), whole * share) for share in (0.3, 0.5, 0.7)
     ]
     heard = [seconds for seconds in found if seconds is not None]
     with capsys.disabled():
