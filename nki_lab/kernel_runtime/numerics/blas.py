@@ -123,12 +123,6 @@ def threads() -> int:
     return 0 if count is None else count()  # ctypes takes the result for an int
 
 
-def threads_found() -> int:
-    """Return the threads that a product may take outside of `single_thread`; 1 where the library does not say."""
-    with _lock:
-        return max(1, _before if _users else threads())
-
-
 _lock = threading.Lock()
 _users = 0
 _before = 0

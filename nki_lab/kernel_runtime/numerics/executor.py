@@ -294,21 +294,19 @@ class Executor:
     def _slab_work(self, slab: Slab, levels: list[Level], *, operands: bool, grid: Array) -> slab_product.Work:
         """Return a slab's bands and workspaces, whose memory is free again after this step."""
         narrow = grid.dtype != np.float32
-        bands = slab_product.bands_of(slab, levels, narrow=narrow)
-        sizes = slab_product.workspace_sizes(bands, levels, operands=operands, result=narrow)
-        count = min(len(bands), blas.threads_found())
-        blocks = [self._pool.take(4 * count * size, aligned=False) for size in sizes]
+        bands = slab_product.bands_of(slab, narrow=narrow)
+        sizes = slab_product.workspace_sizes(slab, bands, levels, operands=operands, result=narrow)
+        blocks = [self._pool.take(4 * size) for size in sizes]
         for block in blocks:
             self._pool.give(block)
-        parts = [block.floats(count * size).reshape(count, size) for block, size in zip(blocks, sizes, strict=True)]
-        return slab_product.Work(bands, list(zip(*parts, strict=True)))
+        return slab_product.Work(bands, *(block.floats(size) for block, size in zip(blocks, sizes, strict=True)))
 
     def _grid_memory(self, slab: Slab) -> tuple[Array, int, int]:
         """Return the memory of a slab's matrix, its first element there, and the elements from row to row."""
         m, n = slab.shape
         place = self._evacuation.in_place.get(slab.first)
         if place is None:
-            return self._pool.take(4 * m * n, aligned=False).floats(m * n), 0, n
+            return self._pool.take(4 * m * n).floats(m * n), 0, n
         bound = self.bound(self.program.buffers[place.root])
         return bound.flat, bound.base + place.offset, place.pitch
 

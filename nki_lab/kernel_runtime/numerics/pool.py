@@ -88,23 +88,17 @@ class Pool:
         self._large: list[Block] = []
         self.nbytes = 0
 
-    def take(self, nbytes: int, *, aligned: bool = True) -> Block:
+    def take(self, nbytes: int) -> Block:
         """Return a block of at least `nbytes` bytes; contents arbitrary."""
         size = _rounded(nbytes)
         free = self._free.get(size)
-        return free.pop() if free else self.take_untouched(size, aligned=aligned)
+        return free.pop() if free else self.take_untouched(size)
 
-    def take_untouched(self, nbytes: int, *, aligned: bool = True) -> Block:
-        """Return a block that no tensor of this executor has been in: nothing that is planned writes it.
-
-        A large one that need not be `aligned` takes as much as an array of its size: so it finds the place of one that
-        has been freed, in memory that the process has already.
-        """
+    def take_untouched(self, nbytes: int) -> Block:
+        """Return a block that no tensor of this executor has been in: nothing that is planned writes it."""
         size = _rounded(nbytes)
         block = _reserve.take(size) if size >= _LARGE else None
-        if block is None and size >= _LARGE and not aligned:
-            block = Block(np.empty(size, np.uint8))
-        elif block is None:
+        if block is None:
             raw = np.empty(size + _ALIGNMENT, np.uint8)
             start = -raw.ctypes.data % _ALIGNMENT
             block = Block(raw[start : start + size])

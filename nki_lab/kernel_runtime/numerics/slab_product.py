@@ -1,4 +1,8 @@
-"""The product of a slab: in bands that the threads of BLAS take, with the conversions of operands and of the result."""
+"""The product of a slab, with the conversions of its operands and of its result.
+
+BLAS shares a product among its threads. Threads of ours, each with a band and its conversions, take longer: after each
+product those of BLAS keep their cores busy for some milliseconds, waiting for the next one.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.isa.dtype import BF16, DType
-from nki_lab.kernel_runtime.numerics import blas
 from nki_lab.kernel_runtime.numerics.blas import Floats, accumulate
-from nki_lab.kernel_runtime.numerics.parallel import in_parallel
 from nki_lab.kernel_runtime.numerics.rounding import to_shadow
 from nki_lab.kernel_runtime.numerics.slab import Level, Slab, Submatrix
 
 _WIDE: Final = 4  # bytes of a float32
 _FLOPS_A_CALL: Final = 8e9  # keeps one product under 0.2 s on one core, so that an interrupt is noticed
-_FLOPS_A_THREAD: Final = 1e8  # below, a second thread begins when the first has ended
 _BAND_BYTES: Final = 16 * 2**20  # of float32 sums that are yet to be rounded: memory that is new costs time
 _BAND_ROWS: Final = 1024  # with fewer, BLAS takes longer to lay its operands out than it saves
 
@@ -41,43 +42,28 @@ def grid_of(slab: Slab, flat: NDArray[Any], start: int, pitch: int) -> NDArray[A
 
 
 class Work(NamedTuple):
-    """A slab's product in parts that threads take in turn: `bands` of rows and columns, and each thread's `workspaces`,
-    of which the first is for operands, the second for sums.
+    """A slab's product in `bands` of rows, with memory for operands that are widened and for sums to be rounded."""
 
-    The bands depend on the shape and on the threads that BLAS has, not on who comes to which one when: so the results
-    of a run and of its repetition are the same.
-    """
-
-    bands: list[tuple[slice, slice]]
-    workspaces: list[tuple[Floats, Floats]]
+    bands: list[slice]
+    operands: Floats
+    sums: Floats
 
 
-def bands_of(slab: Slab, levels: list[Level], *, narrow: bool) -> list[tuple[slice, slice]]:
-    """Return the rows and columns of the bands; `narrow`: the result is not float32, so that sums need memory.
-
-    Each thread of BLAS computes whole bands, with conversions: that takes less time than products that all threads
-    share, and conversions of one thread between them.
-    """
-    (m, n), steps = slab.shape, (slab.m, slab.n)
-    depth = sum(level.depth for level in levels)
-    threads = min(blas.threads_found(), int(2.0 * m * n * depth / _FLOPS_A_THREAD)) or 1
-    axis = 0 if m >= slab.m * threads else 1
-    size = math.ceil(slab.shape[axis] / threads)
-    if narrow:
-        size = min(size, max(_BAND_ROWS, _BAND_BYTES // (4 * slab.shape[1 - axis])))
-    size = math.ceil(size / steps[axis]) * steps[axis]
-    whole = (slice(0, m), slice(0, n))
-    parts = [slice(start, min(start + size, slab.shape[axis])) for start in range(0, slab.shape[axis], size)]
-    return [(part, whole[1]) if axis == 0 else (whole[0], part) for part in parts]
+def bands_of(slab: Slab, *, narrow: bool) -> list[slice]:
+    """Return the rows of the bands: all, but where a result that is `narrow`, not float32, is rounded band by band."""
+    m, n = slab.shape
+    size = min(m, max(_BAND_ROWS, _BAND_BYTES // (4 * n))) if narrow else m
+    size = math.ceil(size / slab.m) * slab.m
+    return [slice(start, min(start + size, m)) for start in range(0, m, size)]
 
 
 def workspace_sizes(
-    bands: list[tuple[slice, slice]], levels: list[Level], *, operands: bool, result: bool
+    slab: Slab, bands: list[slice], levels: list[Level], *, operands: bool, result: bool
 ) -> tuple[int, int]:
-    """Return the elements that a thread needs for operands that are widened, and for sums that are to be rounded."""
+    """Return the elements of memory for operands that are widened, and for sums that are to be rounded."""
     depth = max(level.depth for level in levels)
-    sizes = [(rows.stop - rows.start, columns.stop - columns.start) for rows, columns in bands]
-    return operands * depth * max(m + n for m, n in sizes), result * max(m * n for m, n in sizes)
+    m, n = max(rows.stop - rows.start for rows in bands), slab.shape[1]
+    return operands * depth * (m + n), result * m * n
 
 
 def multiply(
@@ -90,51 +76,25 @@ def multiply(
 ) -> None:
     """Compute a slab into its grid, by its levels or `fused` ones, and `report` the share that is done.
 
-    Narrow roots are widened level by level, and the sums of a narrow grid rounded band by band, in the workspaces: so
-    they stay in the cache.
+    Narrow roots are widened level by level, and the sums of a narrow grid rounded band by band.
     """
-    waiting = iter(work.bands)
-    total, done = len(work.bands) * len(levels), []
-    stopped = False
-
-    def compute(number: int) -> None:
-        for band in waiting:
-            for _ in _compute(slab, levels, roots, grid, band, work.workspaces[number]):
-                if stopped:
-                    return
-                done.append(number)
-                if number == 0:
-                    report(len(done) / total)
-
-    def stop() -> None:
-        nonlocal stopped
-        stopped = True
-
-    count = min(len(work.workspaces), len(work.bands))
-    if count == 1:
-        compute(0)
-        return
-    with blas.single_thread():
-        in_parallel(compute, count, stop)
-    report(1.0)
+    total, done = len(work.bands) * len(levels), 0
+    for rows in work.bands:
+        for _ in _compute(slab, levels, roots, grid, rows, work):
+            done += 1
+            report(done / total)
 
 
 def _compute(
-    slab: Slab,
-    levels: list[Level],
-    roots: Mapping[int, Root],
-    grid: NDArray[Any],
-    band: tuple[slice, slice],
-    workspaces: tuple[Floats, Floats],
+    slab: Slab, levels: list[Level], roots: Mapping[int, Root], grid: NDArray[Any], rows: slice, work: Work
 ) -> Iterator[None]:
     """Compute a band; yield after each level."""
-    rows, columns = band
-    m, n = rows.stop - rows.start, columns.stop - columns.start
+    m, n = rows.stop - rows.start, slab.shape[1]
     narrow = grid.itemsize < _WIDE
-    sums = workspaces[1][: m * n].reshape(m, n) if narrow else grid[band]
+    sums = work.sums[: m * n].reshape(m, n) if narrow else grid[rows]
     for number, (left, right, depth) in enumerate(levels):
-        a = _operand(roots[left.root], left, depth, rows, workspaces[0][: depth * m])
-        b = _operand(roots[right.root], right, depth, columns, workspaces[0][depth * m : depth * (m + n)])
+        a = _operand(roots[left.root], left, depth, rows, work.operands[: depth * m])
+        b = _operand(roots[right.root], right, depth, slice(0, n), work.operands[depth * m : depth * (m + n)])
         height = max(slab.m, int(_FLOPS_A_CALL / (2.0 * depth * n)))
         width = n if height > slab.m else max(slab.n, int(_FLOPS_A_CALL / (2.0 * depth * height)))
         for top in range(0, m, height):
@@ -142,7 +102,7 @@ def _compute(
                 part = slice(top, top + height), slice(edge, edge + width)
                 accumulate(a[:, part[0]], b[:, part[1]], sums[part], add=number > 0)
         if narrow and number == len(levels) - 1:
-            np.copyto(grid[band], sums, casting="unsafe")
+            np.copyto(grid[rows], sums, casting="unsafe")
         yield
 
 

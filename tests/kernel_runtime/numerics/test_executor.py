@@ -17,7 +17,7 @@ from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.issue.context import recording
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 from nki_lab.kernel_runtime.numerics.executor import Executor
-from nki_lab.kernel_runtime.numerics.pool import Block, Pool
+from nki_lab.kernel_runtime.numerics.storage import Pool
 from tests.calls import Case, contents, execute, kernel_of, source, traced
 from tests.draws import Drawn, Seeded
 from tests.expected import differences
@@ -120,10 +120,10 @@ def test_memory_is_used_again_after_its_last_access() -> None:
     taken: list[int] = []
 
     class Counting(Pool):
-        def take(self, nbytes: int, *, aligned: bool = True) -> Block:
+        def take(self, nbytes: int) -> Array:
             if not self._free.get(nbytes):
                 taken.append(nbytes)
-            return super().take(nbytes, aligned=aligned)
+            return super().take(nbytes)
 
     executor = Executor(program, {0: a})
     executor._pool = Counting()
