@@ -60,8 +60,9 @@ def best(call: Callable[[], object], rounds: int = 5) -> float:
 def b1_matmul() -> Iterator[Figure]:
     """Tiled matmul over NumPy's float32 product, of operands that it need not convert.
 
-    The numeric seconds of the first run, which finds nothing prepared; and the median of whole calls by its plan, with
-    all conversions.
+    The numeric seconds of the first run: the kernel is imported and has never been called with these shapes. So slabs
+    are found, and memory is new to the process where none of its size was freed; `a @ b` has had its own before. And
+    the median of whole calls by the plan, with all conversions.
     """
     import kernels
 

@@ -182,7 +182,10 @@ class Call:
         """Make the program; with `reuse`, as runs do, take that of an earlier call, and keep it for later ones."""
         reuse = values if reuse is None else reuse
         self.monitor.begin("specialising")
+        begun = time.perf_counter()
+        self.builder.site()  # parses the caller's module, which is no matter of values
         start = time.perf_counter()
+        self.seconds["specialize"] += start - begun
         shared = math.prod(self.launch.grid) > 1
         intake = Intake(self.builder, shared=shared, dialect=self.launch.dialect, values=values)
         try:

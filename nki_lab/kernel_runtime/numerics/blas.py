@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -25,14 +25,20 @@ _BLOCK: Final = 1024  # rows and columns of the product of one call without BLAS
 
 
 @cache
+def _libraries() -> list[ctypes.CDLL]:
+    """Return the BLAS libraries that NumPy's wheels carry."""
+    found = []
+    for path in sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64*")):
+        with suppress(OSError):
+            found.append(ctypes.CDLL(str(path)))
+    return found
+
+
+@cache
 def _function(name: str) -> _Function | None:
     """Return a function of the BLAS library that NumPy's wheels carry; None where there is none."""
-    for path in sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64*")):
-        try:
-            return cast("_Function", getattr(ctypes.CDLL(str(path)), name))
-        except (OSError, AttributeError):
-            continue
-    return None
+    found = (getattr(library, name, None) for library in _libraries())
+    return cast("_Function | None", next(filter(None, found), None))
 
 
 @cache
@@ -143,3 +149,6 @@ def single_thread() -> Iterator[None]:
             _users -= 1
             if choose is not None and not _users:
                 choose(_before)
+
+
+_sgemm()  # sought with this module, not by the first product

@@ -1,7 +1,7 @@
 """Evacuation of slabs: tiles that only carry sums from PSUM to a result, so that nothing needs to lie in them.
 
 A kernel copies a PSUM tile to SBUF, in the dtype of its result, and stores it. Here the store takes the sums from where
-the slab has left them; and where the stores of float32 sums make up a whole result, the slab computes them there.
+the slab has left them; and where the stores make up a whole result, of float32 or of true width, the slab computes it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def evacuate(
         if len(stores[tile]) == usage.reads[tile]:
             out.carriers.setdefault(cell, []).append(tile)
             out.ops.append(op)
-    _choose_in_place(program, usage, slabs, shadowed, stores, out)
+    _choose_in_place(program, usage, slabs, shadowed, stored, stores, out)
     return out
 
 
@@ -134,6 +134,7 @@ def _choose_in_place(
     usage: BufferUsage,
     slabs: Iterable[Slab],
     shadowed: Mask,
+    stored: Collection[int],
     stores: dict[int, list[int]],
     out: Evacuation,
 ) -> None:
@@ -145,7 +146,8 @@ def _choose_in_place(
             places[place.root].append((slab, place, ops))
     for root, parts in places.items():
         buffer = program.buffers[root]
-        fits = buffer.dtype is F32 and buffer.kind == "output" and not buffer.on_chip and shadowed[root]
+        plain = buffer.dtype is F32 and buffer.kind == "output" and not buffer.on_chip and shadowed[root]
+        fits = plain or root in stored
         alone = usage.first_read[root] == NEVER and usage.writes[root] == sum(len(ops) for _, _, ops in parts)
         rectangles = [(slab, place) for slab, place, _ in parts]
         if fits and alone and not usage.is_index[root] and _make_up(rectangles, math.prod(buffer.shape)):
@@ -167,7 +169,7 @@ def _place(
         (op,) = stores[tiles[0]]
         dst = program.views[program.access_view[program.op_access[op]]]
         strides = reshape_strides(dst.type.shape, dst.type.strides, (slab.m, slab.n))
-        if program.buffers[tiles[0]].dtype is not F32 or strides is None or strides[1] != 1:
+        if strides is None or strides[1] != 1:
             return None
         here = Submatrix(dst.buffer.id, dst.offset - row * strides[0] - column, strides[0])
         if here != (place or here):

@@ -16,10 +16,10 @@ from nki_lab.kernel_runtime.coverage import Added, Tracker
 from nki_lab.kernel_runtime.footprint import Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.issue.source_location import placed
-from nki_lab.kernel_runtime.numerics import blas
-from nki_lab.kernel_runtime.numerics import slab as slabs
+from nki_lab.kernel_runtime.numerics import blas, slab_product
 from nki_lab.kernel_runtime.numerics.advance import Advance
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
+from nki_lab.kernel_runtime.numerics.cache_blocks import has_large_tiles, in_blocks
 from nki_lab.kernel_runtime.numerics.evacuation import Evacuation
 from nki_lab.kernel_runtime.numerics.indirect import Inspection, Resolver, address_findings
 from nki_lab.kernel_runtime.numerics.loops import Interval, Loops
@@ -28,6 +28,7 @@ from nki_lab.kernel_runtime.numerics.placed import PhysicalMemory, PlacedMemory
 from nki_lab.kernel_runtime.numerics.pool import Block, Bound, Pool
 from nki_lab.kernel_runtime.numerics.program_plan import ProgramPlan, plan_program, released_after
 from nki_lab.kernel_runtime.numerics.rounding import Array, Scratch
+from nki_lab.kernel_runtime.numerics.slab import Level, Slab
 from nki_lab.kernel_runtime.numerics.storage import (
     BYTES,
     NATIVE,
@@ -83,7 +84,7 @@ class Executor:
         self.tracker = tracker or Tracker(program)
         self.diagnostics: list[Diagnostic] = []
         self.seconds = 0.0
-        self.slabs: list[slabs.Slab] = []
+        self.slabs: list[Slab] = []
         self.elided = 0
         self.done = 0
         self.failed = -1  # the op whose values could not be computed
@@ -269,10 +270,19 @@ class Executor:
         kinds = self._kinds
         return np.array([kinds.get(item.id, kind_of(item)) == SHADOW for item in self.program.buffers], bool)
 
-    def _slab_step(self, slab: slabs.Slab) -> Step:
-        """Bind the slab's tiles to parts of one matrix and return the call that fills it."""
+    def _slab_step(self, slab: Slab) -> Step:
+        """Return the call that computes a slab; its tiles become parts of the matrix, unless that is rounded."""
+        roots = {root: self._root(root) for root in slab.roots}
+        levels = slab_product.fused(slab.levels) if self.program.options.matmul_order == "free" else slab.levels
         flat, start, pitch = self._grid_memory(slab)
-        grid = slabs.grid_of(slab, flat, start, pitch)
+        if flat.dtype == np.float32:
+            self._bind_cells(slab, flat, start, pitch)
+        grid = slab_product.grid_of(slab, flat, start, pitch)
+        work = self._slab_work(slab, levels, operands=any(root.narrow for root in roots.values()), grid=grid)
+        report = self._advance.within(slab)
+        return (slab_product.multiply, (slab, levels, roots, grid, work, report))
+
+    def _bind_cells(self, slab: Slab, flat: Array, start: int, pitch: int) -> None:
         carriers, buffers = self._evacuation.carriers, self.program.buffers
         for buffer, (row, column) in slab.cells.items():
             at = start + row * pitch + column
@@ -280,18 +290,18 @@ class Executor:
             for tile in carriers.get(buffer, ()):
                 wide = buffers[tile].dtype is not F32
                 self._bounds[tile] = Bound(SHADOW, flat, at, slab.n, pitch, wide=wide)
-        roots = {root: self._root(root) for root in slab.roots}
-        levels = slabs.fused(slab.levels) if self.program.options.matmul_order == "free" else slab.levels
-        workspace = np.zeros(0, np.float32)
-        if any(root.narrow for root in roots.values()):
-            size = slabs.workspace_size(slab, levels)
-            block = self._pool.take(4 * size)
-            workspace = block.floats(size)
-            self._pool.give(block)  # to what comes after this step
-        report = self._advance.within(slab)
-        return (slabs.multiply, (slab, levels, roots, grid, workspace, report))
 
-    def _grid_memory(self, slab: slabs.Slab) -> tuple[Array, int, int]:
+    def _slab_work(self, slab: Slab, levels: list[Level], *, operands: bool, grid: Array) -> slab_product.Work:
+        """Return a slab's bands and workspaces, whose memory is free again after this step."""
+        narrow = grid.dtype != np.float32
+        bands = slab_product.bands_of(slab, narrow=narrow)
+        sizes = slab_product.workspace_sizes(slab, bands, levels, operands=operands, result=narrow)
+        blocks = [self._pool.take(4 * size) for size in sizes]
+        for block in blocks:
+            self._pool.give(block)
+        return slab_product.Work(bands, *(block.floats(size) for block, size in zip(blocks, sizes, strict=True)))
+
+    def _grid_memory(self, slab: Slab) -> tuple[Array, int, int]:
         """Return the memory of a slab's matrix, its first element there, and the elements from row to row."""
         m, n = slab.shape
         place = self._evacuation.in_place.get(slab.first)
@@ -300,18 +310,18 @@ class Executor:
         bound = self.bound(self.program.buffers[place.root])
         return bound.flat, bound.base + place.offset, place.pitch
 
-    def _root(self, number: int) -> slabs.Root:
+    def _root(self, number: int) -> slab_product.Root:
         """Return what a slab reads: a shadow, or an argument as the caller gave it."""
         buffer = self.program.buffers[number]
         if number not in self._narrow:
-            return slabs.Root(self.bound(buffer).flat, F32)
-        return slabs.Root(np.ascontiguousarray(self._argument(number)).reshape(-1), buffer.dtype)
+            return slab_product.Root(self.bound(buffer).flat, F32)
+        return slab_product.Root(np.ascontiguousarray(self._argument(number)).reshape(-1), buffer.dtype)
 
     # -- execution ---------------------------------------------------------------------------------------------------
 
     def _execute(self, add: Mapping[int, Added], plan: ProgramPlan | None, released: Mapping[int, list[int]]) -> None:
-        total, loops = len(self.program), self._loops
-        grouped: Mapping[int, slabs.Slab] = {} if plan is None else plan.slabs
+        total, loops, large = len(self.program), self._loops, has_large_tiles(self.program)
+        grouped: Mapping[int, Slab] = {} if plan is None else plan.slabs
         while True:
             region = None if loops is None else loops.next_at(self.done)
             if loops is not None and region is not None and region.first == self.done:
@@ -340,7 +350,7 @@ class Executor:
                 if index in released:
                     self._release(released[index])
             if loops is None:
-                self.perform_all(steps)
+                self.perform_all(in_blocks(self.program, steps, self._keeps_calls) if large else steps)
             else:
                 loops.perform(Interval(self.done, stop, steps))
             self.done = stop
@@ -373,6 +383,10 @@ class Executor:
                     self._planned.clear()
                 self._planned[key] = planned
         steps.extend([(index, step) for step in planned])
+
+    def _keeps_calls(self, _index: int) -> bool:
+        """Whether the calls of an op must stay as they are planned."""
+        return False
 
     def _variant_plan(self, variant: Variant, bounds: list[Bound]) -> VariantPlan:
         key = (variant.id, *[bound.kind for bound in bounds])

@@ -16,7 +16,7 @@ from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program, View, buffers_of_views
 from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
 from nki_lab.kernel_runtime.numerics.evacuation import Evacuation, copies_as_it_is, evacuate
-from nki_lab.kernel_runtime.numerics.slab import Slab, Submatrix, find_slabs
+from nki_lab.kernel_runtime.numerics.slab import Elided, Slab, Submatrix, find_slabs
 from nki_lab.kernel_runtime.tensor import Buffer, reshape_strides
 
 _FEW: Final = 2
@@ -62,16 +62,17 @@ def plan_program(program: Program, add: Mapping[int, Added], shadowed: Mask) -> 
 def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> ProgramPlan:
     usage = BufferUsage(program)
     elided = _elided(program, usage, shadowed)
+    tiles = np.flatnonzero(elided.pitch)
     found = find_slabs(program, usage, add, elided, shadowed) if program.options.matmul_order != "tile" else []
     remain = np.ones(len(program), bool)
-    remain[usage.first_write[list(elided)]] = False
+    remain[usage.first_write[tiles]] = False
     remain[[op for item in found for op in item.ops]] = False
     stored = _stored(program, usage)
     evacuation = evacuate(program, usage, found, shadowed, stored) if found else Evacuation()
     remain[evacuation.ops] = False
     accessed = usage.accessed_by(remain)
     remain[[item.first for item in found]] = True
-    needed = {tile: source for tile, source in elided.items() if accessed[tile]}
+    needed = {tile: elided.of(tile) for tile in tiles[accessed[tiles]].tolist()}
     accessed[[source.root for source in needed.values()]] = True
     readers = Counter(root for item in found for root in item.roots)
     return ProgramPlan(
@@ -79,7 +80,7 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
         slabs={item.first: item for item in found},
         rows=np.flatnonzero(remain),
         elided=needed,
-        elided_count=len(elided),
+        elided_count=len(tiles),
         narrow=frozenset(  # few slabs read these: each widens what it reads
             root
             for root, count in readers.items()
@@ -124,33 +125,38 @@ def _stored(program: Program, usage: BufferUsage) -> frozenset[int]:
     )
 
 
-def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> dict[int, Submatrix]:
+def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> Elided:
     """Return the loads whose tile can be a part of its source: written once, whole, read by matmuls only."""
+    buffers, views = program.buffers, program.views
+    elided = Elided(*(np.zeros(len(buffers), np.int64) for _ in range(3)))
     ops = np.flatnonzero(program.ops_where(copies_as_it_is))
     if not len(ops):
-        return {}
-    buffers, views = program.buffers, program.views
+        return elided
     tiles = (usage.writes == 1) & (usage.foreign_reads == 0) & ~usage.is_output & shadowed
-    tiles &= np.array([buffer.on_chip and buffer.address is None for buffer in buffers], bool)
     sources = (usage.writes == 0) & shadowed
-    sources &= np.array([not buffer.on_chip and buffer.kind in ("input", "const") for buffer in buffers], bool)
     of_view = buffers_of_views(program)
     accesses = np.frombuffer(program.access_view, np.uint32)
     at = np.frombuffer(program.op_access, np.uint32)[ops]
     into, out_of = accesses[at], accesses[at + 1]
     fits = tiles[of_view[into]] & sources[of_view[out_of]] & (usage.first_read[of_view[into]] >= ops)
-    pitches: dict[tuple[int, int], int | None] = {}
-    elided: dict[int, Submatrix] = {}
+    pitches: dict[tuple[int, int, int], int] = {}
+    found: list[tuple[int, int, int, int]] = []
     for target, origin in zip(into[fits].tolist(), out_of[fits].tolist(), strict=True):
         dst, src = views[target], views[origin]
-        if not dst.full:
+        tile, root = dst.buffer, src.buffer
+        if not dst.full or tile.address is not None or not tile.on_chip:
             continue
-        key = (src.type.id, dst.type.id)
-        if key not in pitches:
-            pitches[key] = _row_pitch(src, dst.buffer)
-        pitch = pitches[key]
-        if pitch is not None:
-            elided[dst.buffer.id] = Submatrix(src.buffer.id, src.offset, pitch)
+        key = (src.type.id, dst.type.id, root.id)
+        pitch = pitches.get(key)
+        if pitch is None:
+            given = not root.on_chip and root.kind in ("input", "const")
+            pitch = pitches[key] = (given and _row_pitch(src, tile)) or 0
+        if pitch:
+            found.append((tile.id, root.id, src.offset, pitch))
+    if found:
+        tile_ids, *columns = np.array(found, np.int64).T
+        for column, values in zip(elided, columns, strict=True):
+            column[tile_ids] = values
     return elided
 
 

@@ -22,7 +22,8 @@ from nki_lab.kernel_runtime.numerics.executor import Executor, is_whole
 from nki_lab.kernel_runtime.numerics.pool import Bound
 from nki_lab.kernel_runtime.numerics.program_plan import ProgramPlan
 from nki_lab.kernel_runtime.numerics.rounding import Array
-from nki_lab.kernel_runtime.numerics.slab import Root, Submatrix, grid_of, multiply
+from nki_lab.kernel_runtime.numerics.slab import Submatrix
+from nki_lab.kernel_runtime.numerics.slab_product import Root, grid_of, multiply
 from nki_lab.kernel_runtime.numerics.storage import (
     BYTES,
     NATIVE,
@@ -301,6 +302,10 @@ class RepeatableExecutor(Executor):
             else:
                 place = call_position(function, is_out=is_out)
                 places.arguments.append((at, place, self._form(root, arguments[place])))
+
+    def _keeps_calls(self, index: int) -> bool:
+        """Calls on the caller's memory are given its arrays in each run."""
+        return index in self._outer_rows
 
     def _form(self, root: int, array: Array) -> _Form:
         start = self._bounds[root].flat.__array_interface__["data"][0]

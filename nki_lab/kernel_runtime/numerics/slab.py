@@ -9,27 +9,23 @@ Operands must hold still: kernel inputs reached by elided loads, or on-chip buff
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nki_lab.isa.dtype import BF16, F32, DType
+from nki_lab.isa.dtype import F32
 from nki_lab.kernel_runtime.coverage import Added
-from nki_lab.kernel_runtime.footprint import Mask
-from nki_lab.kernel_runtime.ir import Program, Variant, View
-from nki_lab.kernel_runtime.numerics.blas import Floats, accumulate
+from nki_lab.kernel_runtime.footprint import Column, Mask
+from nki_lab.kernel_runtime.ir import Program, Variant, buffers_of_views
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
-from nki_lab.kernel_runtime.numerics.rounding import to_shadow
 from nki_lab.kernel_runtime.path.follow import ops_of
 
 ULP_BOUND: Final = 16
 """Results under `slab` and `free` differ from `tile` by at most this many units in the last place of the largest
 partial sum of an element: BLAS may split a product of 128 terms in another order for another matrix size."""
 
-_FLOPS_A_CALL: Final = 8e9  # keeps one product under 0.2 s on one core, so that an interrupt is noticed
 _LEAST_COLUMNS: Final = 8
 
 
@@ -44,6 +40,18 @@ class Submatrix(NamedTuple):
     pitch: int
 
 
+class Elided(NamedTuple):
+    """The parts of inputs that tiles of elided loads are, a `Submatrix` a buffer; `pitch` is 0 for other buffers."""
+
+    root: Column
+    offset: Column
+    pitch: Column
+
+    def of(self, tile: int) -> Submatrix:
+        """Return the part that a tile is."""
+        return Submatrix(int(self.root[tile]), int(self.offset[tile]), int(self.pitch[tile]))
+
+
 class Level(NamedTuple):
     """The operands of one contraction step, and its depth in rows."""
 
@@ -52,28 +60,35 @@ class Level(NamedTuple):
     depth: int
 
 
-@dataclass(slots=True)
-class Chain:
-    """The matmuls that accumulate into one PSUM tile of m x n, in order."""
+@dataclass(frozen=True, slots=True)
+class _Products:
+    """Matmuls as columns, those that write one tile after each other, in program order.
 
+    `op` with the `tile` that it writes, and `operands`: root, pitch and offset of stationary and moving, depth, m, n.
+    """
+
+    op: Column
+    tile: Column
+    operands: Column
+
+    def levels(self, rows: slice) -> list[Level]:
+        """Return the levels of a chain."""
+        return [
+            Level(Submatrix(root, offset, pitch), Submatrix(other, other_offset, other_pitch), depth)
+            for root, pitch, offset, other, other_pitch, other_offset, depth, _, _ in self.operands[rows].tolist()
+        ]
+
+
+class Chain(NamedTuple):
+    """The matmuls that accumulate into one PSUM tile of m x n, rows of `products`. `left`, `right`: first offsets."""
+
+    products: _Products
+    rows: slice
     buffer: int
     m: int
     n: int
-    ops: list[int] = field(default_factory=list)
-    levels: list[Level] = field(default_factory=list)
-    sound: bool = True
-
-    def key(self) -> tuple[object, ...]:
-        """Return the same for chains that walk the same rows, from whichever columns."""
-        (_, left, _), (_, right, _), _ = self.levels[0]
-        return (
-            self.m,
-            self.n,
-            *[
-                (root, pitch, offset - left, other, other_pitch, other_offset - right, depth)
-                for (root, offset, pitch), (other, other_offset, other_pitch), depth in self.levels
-            ],
-        )
+    left: int
+    right: int
 
 
 @dataclass(slots=True)
@@ -101,41 +116,81 @@ def find_slabs(
     program: Program,
     usage: BufferUsage,
     add: Mapping[int, Added],
-    elided: Mapping[int, Submatrix],
+    elided: Elided,
     shadowed: Mask,
 ) -> list[Slab]:
     """Return the slabs of a complete program; matmuls in none of them stay as they are.
 
     `add` resolves each matmul's accumulation, `elided` the tiles of elided loads, `shadowed` the buffers in float32.
     """
-    groups: dict[tuple[object, ...], list[Chain]] = defaultdict(list)
-    for chain in _chains(program, add, elided, shadowed):
-        if chain.sound and chain.ops and _holds_still(chain, program, usage):
-            groups[chain.key()].append(chain)
+    groups: dict[bytes, list[Chain]] = defaultdict(list)
+    for key, chain in _chains(program, usage, add, elided, shadowed):
+        groups[key].append(chain)
     return [slab for members in groups.values() for slab in _grids(members, usage, program.options.slab_bytes)]
 
 
 def _chains(
-    program: Program, add: Mapping[int, Added], elided: Mapping[int, Submatrix], shadowed: Mask
-) -> Iterable[Chain]:
+    program: Program, usage: BufferUsage, add: Mapping[int, Added], elided: Elided, shadowed: Mask
+) -> Iterator[tuple[bytes, Chain]]:
+    """Yield the chains that may be part of a slab, with the same key for those that walk the same rows.
+
+    Only matmuls write such a tile, the first of them overwrites it, and it is read after the last; their operands are
+    complete before. A slab runs at its first tile's place: another write to a later tile, such as a fill with zeros,
+    would follow it.
+    """
+    products, fits = _products(program, add, elided, shadowed)
+    op, tile, operands = products.op, products.tile, products.operands
+    if not len(op):
+        return
+    starts = np.flatnonzero(np.concatenate(([True], tile[1:] != tile[:-1])))
+    ends = np.concatenate((starts[1:], [len(op)]))
+    written = np.maximum(usage.last_write[operands[:, _LEFT_ROOT]], usage.last_write[operands[:, _RIGHT_ROOT]])
+    sound = np.logical_and.reduceat(fits, starts)
+    sound &= usage.writes[tile[starts]] == ends - starts
+    sound &= usage.first_read[tile[starts]] > op[ends - 1]
+    sound &= np.maximum.reduceat(written, starts) < op[starts]
+    relative = operands.copy()
+    for column in (_LEFT, _RIGHT):
+        relative[:, column] -= np.repeat(operands[starts, column], ends - starts)
+    for row in np.flatnonzero(sound).tolist():
+        rows = slice(int(starts[row]), int(ends[row]))
+        buffer = int(tile[rows.start])
+        if program.buffers[buffer].address is None:
+            _, _, left, _, _, right, _, m, n = operands[rows.start].tolist()
+            yield relative[rows].tobytes(), Chain(products, rows, buffer, m, n, left, right)
+
+
+_LEFT_ROOT, _LEFT, _RIGHT_ROOT, _RIGHT = 0, 2, 3, 5  # columns of `_Products.operands`
+
+
+def _products(program: Program, add: Mapping[int, Added], elided: Elided, shadowed: Mask) -> tuple[_Products, Mask]:
+    """Return the matmuls that may be part of a slab by themselves, and of each whether it fits into its chain."""
     operands = {variant.id: places for variant in program.variants if (places := _operands(variant))}
-    chains: dict[int, Chain] = {}
-    views, numbers, variants = program.views, program.access_view, program.op_variant
-    for index in ops_of(program, operands):
-        at = program.op_access[index]
-        dst, stationary, moving = [views[numbers[at + place]] for place in operands[variants[index]]]
-        m, n = stationary.type.free_size, moving.type.free_size
-        chain = chains.get(dst.buffer.id)
-        if chain is None:
-            chain = chains[dst.buffer.id] = Chain(dst.buffer.id, m, n)
-        left, right = _submatrix(stationary, elided, shadowed), _submatrix(moving, elided, shadowed)
-        fits = dst.full and (chain.m, chain.n) == (m, n) and add.get(index, False) is bool(chain.ops)
-        if left is None or right is None or not fits:
-            chain.sound = False
-            continue
-        chain.ops.append(index)
-        chain.levels.append(Level(left, right, stationary.type.partitions))
-    return chains.values()
+    ops = np.array(ops_of(program, operands), np.int64)
+    variant = program.variant_column()[ops]
+    places_of, sizes_of = (np.zeros((len(program.variants), 3), np.int64) for _ in range(2))
+    for number, of_variant in operands.items():
+        types = [program.variants[number].use.types[program.variants[number].names[i]] for i in of_variant[1:]]
+        places_of[number] = of_variant
+        sizes_of[number] = types[0].partitions, types[0].free_size, types[1].free_size
+    at = np.frombuffer(program.op_access, np.uint32)[ops].astype(np.int64)
+    view = np.frombuffer(program.access_view, np.uint32)[at[:, None] + places_of[variant]].astype(np.int64)
+    tile = buffers_of_views(program)[view[:, 0]]
+    order = np.argsort(tile, kind="stable")
+    ops, view, tile, sizes = ops[order], view[order], tile[order], sizes_of[variant[order]]
+    views, numbers = program.views, view.tolist()
+    adds = np.fromiter(((1 if (a := add.get(i, False)) is True else 0 if a is False else 2) for i in ops.tolist()), int)
+    is_first = np.ones(len(ops), bool)
+    is_first[1:] = tile[1:] != tile[:-1]
+    first = np.maximum.accumulate(np.where(is_first, np.arange(len(ops)), 0))
+    fits = np.fromiter((views[number].full for number, _, _ in numbers), bool, len(ops))
+    fits &= (adds == ~is_first) & (sizes[:, 1:] == sizes[first, 1:]).all(1)
+    columns: list[Column] = []
+    for operand in (1, 2):
+        found, known = _submatrices(program, view[:, operand], elided, shadowed)
+        columns += found
+        fits &= known
+    return _Products(ops, tile, np.stack([*columns, *sizes.T], axis=1)), fits
 
 
 def _operands(variant: Variant) -> tuple[int, ...]:
@@ -148,34 +203,24 @@ def _operands(variant: Variant) -> tuple[int, ...]:
     return tuple(variant.names.index(name) for name in (product.dst, product.stationary, product.moving))
 
 
-def _submatrix(view: View, elided: Mapping[int, Submatrix], shadowed: Mask) -> Submatrix | None:
-    buffer = view.buffer
-    if not shadowed[buffer.id]:
-        return None
-    known = elided.get(buffer.id)
-    if known is not None and not view.offset:
-        return known
-    rows, columns = divmod(view.offset, buffer.row_elements)
-    root, offset, pitch = known or Submatrix(buffer.id, 0, buffer.row_elements)
-    return Submatrix(root, offset + rows * pitch + columns, pitch)
+def _submatrices(
+    program: Program, view: Column, elided: Elided, shadowed: Mask
+) -> tuple[tuple[Column, Column, Column], Mask]:
+    """Return root, pitch and offset of matmul operands, and of each whether it is in float32."""
+    buffer = buffers_of_views(program)[view]
+    views = program.views
+    offset = np.fromiter((views[number].offset for number in view.tolist()), np.int64, len(view))
+    row = np.ones(len(program.buffers), np.int64)
+    used = np.unique(buffer)
+    row[used] = [program.buffers[number].row_elements for number in used.tolist()]
+    rows, columns = np.divmod(offset, row[buffer])
+    pitch = np.where(elided.pitch[buffer] > 0, elided.pitch[buffer], row[buffer])
+    root = np.where(elided.pitch[buffer] > 0, elided.root[buffer], buffer)
+    return (root, pitch, elided.offset[buffer] + rows * pitch + columns), shadowed[buffer]
 
 
 def _roots(levels: Iterable[Level]) -> set[int]:
     return {left[0] for left, _, _ in levels} | {right[0] for _, right, _ in levels}
-
-
-def _holds_still(chain: Chain, program: Program, usage: BufferUsage) -> bool:
-    """Check that only matmuls write the tile, that it is read after the last of them, and that operands are complete.
-
-    A slab runs at its first tile's place: another write to a later tile, such as a fill with zeros, would follow it.
-    """
-    buffer = chain.buffer
-    return (
-        int(usage.writes[buffer]) == len(chain.ops)
-        and bool(usage.first_read[buffer] > chain.ops[-1])
-        and program.buffers[buffer].address is None
-        and all(usage.last_write[root] < chain.ops[0] for root in _roots(chain.levels))
-    )
 
 
 def _grids(members: list[Chain], usage: BufferUsage, limit_bytes: int) -> Iterator[Slab]:
@@ -183,7 +228,7 @@ def _grids(members: list[Chain], usage: BufferUsage, limit_bytes: int) -> Iterat
     m, n = members[0].m, members[0].n
     if n < _LEAST_COLUMNS:
         return
-    cells = {(chain.levels[0].left.offset, chain.levels[0].right.offset): chain for chain in members}
+    cells = {(chain.left, chain.right): chain for chain in members}
     rows: dict[int, list[int]] = defaultdict(list)
     for row, column in cells:
         rows[row].append(column)
@@ -214,90 +259,14 @@ def _runs(offsets: Iterable[int], step: int) -> list[list[int]]:
 
 def _slab(band: list[list[Chain]]) -> Slab:
     corner = band[0][0]
-    m, n = corner.m, corner.n
+    m, n, table = corner.m, corner.n, corner.products
     chains = [chain for row in band for chain in row]
     return Slab(
-        first=min(chain.ops[0] for chain in chains),
+        first=int(min(table.op[chain.rows.start] for chain in chains)),
         m=m,
         n=n,
         shape=(m * len(band), n * len(band[0])),
-        levels=corner.levels,
+        levels=table.levels(corner.rows),
         cells={chain.buffer: (r * m, c * n) for r, row in enumerate(band) for c, chain in enumerate(row)},
-        ops=[op for chain in chains for op in chain.ops],
+        ops=np.concatenate([table.op[chain.rows] for chain in chains]).tolist(),
     )
-
-
-class Root(NamedTuple):
-    """The flat array of a buffer that slabs read: its float32 shadow, or an argument of `dtype` at true width."""
-
-    flat: NDArray[Any]
-    dtype: DType
-
-    @property
-    def narrow(self) -> bool:
-        return self.flat.itemsize < 4
-
-
-def grid_of(slab: Slab, flat: NDArray[Any], start: int, pitch: int) -> Floats:
-    """Return a slab's matrix, whose first element is at `start`, and whose rows are `pitch` elements apart."""
-    return np.ndarray(slab.shape, np.float32, flat, 4 * start, (4 * pitch, 4))
-
-
-def multiply(
-    slab: Slab,
-    levels: list[Level],
-    roots: Mapping[int, Root],
-    grid: Floats,
-    workspace: Floats,
-    report: Callable[[float], None],
-) -> None:
-    """Compute a slab into its grid, by its levels or `fused` ones, and `report` the share that is done.
-
-    Narrow roots are widened level by level, in `workspace`, of `workspace_size` elements: so they stay in the cache.
-    """
-    m, n = slab.shape
-    for number, (left, right, depth) in enumerate(levels):
-        a = _operand(roots[left.root], left, depth, m, workspace[: depth * m])
-        b = _operand(roots[right.root], right, depth, n, workspace[depth * m : depth * (m + n)])
-        band = max(slab.m, int(_FLOPS_A_CALL / (2.0 * depth * n)))
-        width = n if band > slab.m else max(slab.n, int(_FLOPS_A_CALL / (2.0 * depth * band)))
-        for start in range(0, m, band):
-            rows = slice(start, start + band)
-            for left_edge in range(0, n, width):
-                columns = slice(left_edge, left_edge + width)
-                accumulate(a[:, rows], b[:, columns], grid[rows, columns], add=number > 0)
-            report((number + min(1.0, (start + band) / m)) / len(levels))
-
-
-def workspace_size(slab: Slab, levels: list[Level]) -> int:
-    """Return the elements of the operands of a slab's deepest level."""
-    return sum(slab.shape) * max(level.depth for level in levels)
-
-
-def _operand(root: Root, place: Submatrix, rows: int, columns: int, workspace: Floats) -> Floats:
-    size = root.flat.itemsize
-    matrix = np.ndarray((rows, columns), root.flat.dtype, root.flat, place.offset * size, (place.pitch * size, size))
-    if not root.narrow:
-        return matrix
-    wide = workspace.reshape(rows, columns)
-    if root.dtype is BF16:  # NumPy's cast is exact and as fast as can be
-        np.copyto(wide, matrix)
-        return wide
-    return to_shadow(matrix, root.dtype, wide)
-
-
-def fused(levels: list[Level]) -> list[Level]:
-    """Return the levels with those joined that follow each other in memory."""
-    out: list[Level] = []
-    for left, right, depth in levels:
-        if out:
-            a, b, rows = out[-1]
-            if _follows(left, a, rows) and _follows(right, b, rows):
-                out[-1] = Level(a, b, rows + depth)
-                continue
-        out.append(Level(left, right, depth))
-    return out
-
-
-def _follows(latter: Submatrix, former: Submatrix, rows: int) -> bool:
-    return latter.root == former.root and latter.offset == former.offset + rows * former.pitch

@@ -17,7 +17,6 @@ from nki_lab.kernel_runtime.schedule import EDGE_KINDS
 from nki_lab.kernel_runtime.timing.dma import NEVER, UNITS, next_end
 from nki_lab.kernel_runtime.timing.locks import WHOLE_ARRAY, stretched
 from nki_lab.kernel_runtime.timing.reasons import (
-    DMA_START,
     LOOP,
     NONE,
     OF_EDGE,
@@ -125,9 +124,10 @@ def advance(
         woken.append(woken_at[at])  # noqa: PERF401
 
     more = True
+    given = False  # the head of `lane` starts at `time`, as was found before
+    critical, stall, setup, setup_reason = -1, 0, 0, 0
     for _ in range(budget):
         # -- the next event --------------------------------------------------------------------------------------
-        given = False  # the head of `lane` starts at `time`, as was found before
         if woken:
             lane = woken.pop()
         elif ends != NEVER and (not heap or ends <= heap[0][0]):
@@ -146,8 +146,10 @@ def advance(
             duration[op] = time - start[op]
             ended[lane] = time
             lasts[lane] = op
-            for at in range(stream_start[op], stream_start[op + 1]):
+            at, stop = stream_start[op], stream_start[op + 1]
+            while at < stop:  # of one or two: to make a range takes longer
                 stream = stream_of[at]
+                at += 1
                 stream_busy[stream] = 0
                 if time + gap > stream_next[stream]:  # noqa: PLR1730 - a call of max takes as long as three lines
                     stream_next[stream] = time + gap
@@ -176,14 +178,15 @@ def advance(
                 number = variant[op]
                 if not placed[lane]:
                     begin, before, wanted = time, -1, -1
-                    first, stop = stream_start[op], stream_start[op + 1]
-                    for at in range(first, stop):
+                    at, stop = stream_start[op], stream_start[op + 1]
+                    while at < stop:
                         stream = stream_of[at]
                         if stream_busy[stream]:
                             wanted = stream
                             break
                         if stream_next[stream] > begin:
                             begin, before = stream_next[stream], stream_last[stream]
+                        at += 1
                     if wanted >= 0:
                         # Behind those whose op comes first.
                         other, previous = stream_head[wanted], -1
@@ -195,11 +198,13 @@ def advance(
                         else:
                             next_for_stream[previous] = lane
                     else:
-                        for at in range(first, stop):
+                        at = stream_start[op]
+                        while at < stop:
                             stream = stream_of[at]
                             stream_next[stream] = begin + spacing[number]
                             stream_last[stream] = op
                             stream_busy[stream] = 1
+                            at += 1
                     stream = woken_by[lane]
                     if stream >= 0:
                         woken_by[lane] = -1
@@ -214,24 +219,24 @@ def advance(
                         placed[lane] = 1
                         critical_pred[op] = before
                         stall_of[op] = QUEUE
-                        setup_of[op] = 0
+                        setup_of[op], setup_reason_of[op] = 0, NONE
                         heappush(heap, (begin, code))
                         continue
                     latency = setup_of[op]
                     if time > served[op] + latency:
                         critical_pred[op] = lasts[lane]
                         stall_of[op] = QUEUE
-                        setup_of[op] = 0
-                    else:
-                        if time - ended[lane] < latency:
-                            setup_of[op] = time - ended[lane]
-                        setup_reason_of[op] = DMA_START
+                        setup_of[op], setup_reason_of[op] = 0, NONE
+                    elif time - ended[lane] < latency:
+                        setup_of[op] = time - ended[lane]
                 placed[lane] = 0
                 data_place[lane] += 1
                 start[op] = time
                 busy_with[lane] = op
-                mask_of[lane] = masks[number * width + core[lane]]
-                rate_of[lane] = rates[number]
+                if classes:
+                    mask_of[lane] = masks[number * width + core[lane]]
+                if limit:
+                    rate_of[lane] = rates[number]
                 left[lane] = work[number]
                 passed = time - now
                 now = time
@@ -348,7 +353,6 @@ def advance(
         place, stop, free, last = places[lane], end[lane], free_from[lane], lasts[lane]
         at, available, cause, edge_kind = cursors[lane], avails[lane], causes[lane], edge_kinds[lane]
         ramp, tiles, all_guarded = ramp_at[lane], tiles_at[lane], guards_all[lane] >= 0
-        critical, stall, setup, setup_reason = -1, 0, 0, 0
         if given:
             critical, stall, setup, setup_reason = (
                 head_pred[lane],
@@ -384,6 +388,11 @@ def advance(
                         cause, edge_kind = other, kinds[at]  # rather for what its own core has been at as long
                     at += 1
                 if at < last_edge:
+                    # It looks again when the last one that is yet to end has ended: most often the others have then.
+                    item = last_edge - 1
+                    while ready[pred[item]] >= 0:
+                        item -= 1
+                    other = pred[item]
                     next_waiter[lane] = first_waiter[other]
                     first_waiter[other] = lane
                     break

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column
-from nki_lab.kernel_runtime.ir import Accesses, Program, View, buffers_of_views
+from nki_lab.kernel_runtime.ir import Accesses, Program, View, access_columns, buffers_of_views
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.tensor import psum
@@ -52,7 +52,8 @@ def stretched(ramps: MutableSequence[int], at: int, start: int, work: int) -> in
     # Conditions: a call of max takes the interpreter as long as three lines.
     begun = start if start > idle_since else idle_since
     warmth -= begun - idle_since
-    warmth = max(warmth, 0)
+    if warmth < 0:  # noqa: PLR1730
+        warmth = 0
     if hot and 2 * warmth < span:
         hot, warmth = 0, 0
     duration = work
@@ -68,9 +69,7 @@ def stretched(ramps: MutableSequence[int], at: int, start: int, work: int) -> in
     return duration
 
 
-def reused_tiles(
-    program: Program, costs: Sequence[VariantCost], accesses: Accesses, order: NDArray[np.uint32]
-) -> list[bool]:
+def reused_tiles(program: Program, costs: Sequence[VariantCost], order: NDArray[np.uint32]) -> list[bool]:
     """For each op in a tensor lane's order, whether the array holds its stationary tile already.
 
     It does when the last op that loaded a tile loaded the same view, and nothing wrote to that tensor in between. An op
@@ -84,7 +83,8 @@ def reused_tiles(
     same = np.flatnonzero(views[1:] == views[:-1]) + 1
     again = np.zeros(len(order), bool)
     again[loading[same]] = True
-    again[loading[_written_between(program, accesses, views, rows, same)]] = False
+    if len(same):
+        again[loading[_written_between(program, access_columns(program), views, rows, same)]] = False
     return list(again.tolist())
 
 

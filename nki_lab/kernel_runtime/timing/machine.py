@@ -14,7 +14,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column, Mask
-from nki_lab.kernel_runtime.ir import Program, access_columns, buffers_of_views
+from nki_lab.kernel_runtime.ir import Program, buffers_of_views
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.timing.collectives import delays
@@ -23,7 +23,7 @@ from nki_lab.kernel_runtime.timing.costs import VariantCost, picoseconds
 from nki_lab.kernel_runtime.timing.dma import NEVER, UNITS, hbm_limit, hbm_rate
 from nki_lab.kernel_runtime.timing.locks import RAMP_FIELDS, locks_of, ramp_of, reused_tiles
 from nki_lab.kernel_runtime.timing.loops import loop_times
-from nki_lab.kernel_runtime.timing.reasons import BANDWIDTH, NONE, RAMP, data_from
+from nki_lab.kernel_runtime.timing.reasons import BANDWIDTH, DMA_START, NONE, RAMP, data_from
 
 _BLOCKS: Final = 72  # room for the instructions on one array, of which each has a block of its own
 
@@ -63,7 +63,7 @@ def machine_of(
         has_arrivals=bool(late or arrivals),
     )
     locks = locks_of(program, schedule, costs, options, allocation)
-    transfers = set(np.unique(variant[queues[schedule.lane]]).tolist())
+    transfers = set(_used(variant[queues[schedule.lane]]))
     variants = _variants(program, options, costs, transfers, generators, locks.guarded, masks)
     ops = Ops(
         variant=variant,
@@ -134,6 +134,11 @@ def _variants(
     )
 
 
+def _used(variant: Column) -> list[int]:
+    """Return the variants of some ops, each once: they are few, and counting takes a tenth of the time of sorting."""
+    return np.flatnonzero(np.bincount(variant)).tolist()
+
+
 def _numbers(values: Iterable[int]) -> list[int]:
     return [int(value) for value in values]
 
@@ -149,7 +154,7 @@ def _engine_classes(
     bits = 0
     used: set[int] = set()
     for core in range(program.cores):
-        mine = [number for number in np.unique(variant[cores == core]).tolist() if costs[number].engines]
+        mine = [number for number in _used(variant[cores == core]) if costs[number].engines]
         members: dict[tuple[int, ...], int] = {}
         for engine in range(program.arch.dma_engines):
             users = tuple(number for number in mine if costs[number].engines >> engine & 1)
@@ -167,8 +172,7 @@ def _engine_classes(
 
 def _of_queues(program: Program, variant: Column) -> list[int]:
     """Return the variants of transfers."""
-    used = np.unique(variant).tolist()
-    return [number for number in used if program.variants[number].instruction.dma_route is not None]
+    return [number for number in _used(variant) if program.variants[number].instruction.dma_route is not None]
 
 
 def _streams(
@@ -184,7 +188,7 @@ def _streams(
     width = int(place.max(initial=0)) + 1
     transfers = queues[schedule.lane]
     ops, keys = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for number in np.unique(variant[transfers]).tolist():
+    for number in _used(variant[transfers]):
         rows = np.flatnonzero((variant == number) & transfers)
         item = program.variants[number]
         before: list[Column] = []
@@ -207,10 +211,9 @@ def _reused(program: Program, schedule: Schedule, options: Options, costs: Seque
     """Return of each op whether the array has its stationary tile already."""
     found = np.zeros(len(program), np.int64)
     if options.stationary_reuse and any(cost.stationary >= 0 for cost in costs):
-        accesses = access_columns(program)
         for lane, order in zip(schedule.lanes, schedule.order, strict=True):
             if lane.name == "tensor" and len(order):
-                found[order] = reused_tiles(program, costs, accesses, order)
+                found[order] = reused_tiles(program, costs, order)
     return found
 
 
@@ -243,7 +246,7 @@ def _lanes(
     launch = launch_of(program, options)
     count = len(lanes)
     begin = [0, *np.cumsum([len(order) for order in schedule.order]).tolist()]
-    used = np.unique(program.variant_column()).tolist()
+    used = _used(program.variant_column())
     by_software = options.bandwidth_sharing and any(costs[number].generator == "gpsimd" for number in used)
     has_tiles = options.array_tiles and any(cost.blocks for cost in costs)
     has_ramp = options.power_ramp and arch.power_ramp_ns
@@ -322,10 +325,13 @@ def _times(schedule: Schedule, order: Column, variant: Column, costs: Sequence[V
     count = len(schedule)
     slowed = [BANDWIDTH if lane.kind == "dma" else RAMP if has_ramp and lane.name == "tensor" else NONE
               for lane in schedule.lanes]  # fmt: skip
-    busy, throttle_reason = np.zeros(count, np.int64), np.zeros(count, np.uint8)
+    starts = [DMA_START if lane.kind == "dma" else NONE for lane in schedule.lanes]  # where nothing else is waited for
+    busy = np.zeros(count, np.int64)
+    throttle_reason, setup_reason = (np.zeros(count, np.uint8) for _ in range(2))
     # An order may leave ops out, whose work others do.
     busy[order] = np.array([cost.interval for cost in costs], np.int64)[variant[order]]
     throttle_reason[order] = np.array(slowed, np.uint8)[schedule.lane[order]]
+    setup_reason[order] = np.array(starts, np.uint8)[schedule.lane[order]]
     return Times(
         start=np.zeros(count, np.int64),
         duration=np.zeros(count, np.int64),
@@ -334,7 +340,7 @@ def _times(schedule: Schedule, order: Column, variant: Column, costs: Sequence[V
         busy=busy,
         served=np.zeros(count, np.int64),
         setup=np.zeros(count, np.int64),
-        setup_reason=np.zeros(count, np.uint8),
+        setup_reason=setup_reason,
         stall=np.zeros(count, np.uint8),
         throttle_reason=throttle_reason,
     )

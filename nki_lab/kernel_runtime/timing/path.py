@@ -43,14 +43,30 @@ def path_of(times: Times, launch: int, teardown: int, makespan: int) -> Path:
     """The path that ends with the op whose result is visible last, the first of equals."""
     end = makespan - teardown
     rows = _rows(times)
-    steps = [np.array([[-1, 0, end, LAUNCH]] if end and not len(rows) else np.zeros((0, 4)), np.int64)]
+    begin, steps = end, []
     if len(rows):
         found, begin = _steps(times, rows, end, launch)
-        steps = [np.array([[-1, 0, begin, LAUNCH]] if begin else np.zeros((0, 4)), np.int64), found]
+        steps.append(found)
+    if begin:
+        steps.insert(0, _launch(begin))
     if teardown:
-        steps.append(np.array([[-1, 0, teardown, LAUNCH]], np.int64))
-    table = np.concatenate(steps)
-    return Path(row=table[:, 0], work=table[:, 1], wait=table[:, 2], reason=table[:, 3].astype(np.uint8))
+        steps.append(_launch(teardown))
+    row, work, wait, reason = (np.concatenate(column) for column in zip(_launch(0, 0), *steps, strict=True))
+    return Path(row=row, work=work, wait=wait, reason=reason)
+
+
+_Steps = tuple[Column, Column, Column, NDArray[np.uint8]]
+"""Row, work, wait and reason of some steps."""
+
+
+def _launch(wait: int, count: int = 1) -> _Steps:
+    """Return the step of what the launch of a kernel takes before its first op, or after its last."""
+    return (
+        np.full(count, -1, np.int64),
+        np.zeros(count, np.int64),
+        np.full(count, wait, np.int64),
+        np.full(count, LAUNCH, np.uint8),
+    )
 
 
 def _rows(times: Times) -> Column:
@@ -67,7 +83,7 @@ def _rows(times: Times) -> Column:
     return np.array(rows[:count][::-1], np.int64)
 
 
-def _steps(times: Times, rows: Column, end: int, launch: int) -> tuple[Column, int]:
+def _steps(times: Times, rows: Column, end: int, launch: int) -> tuple[_Steps, int]:
     """Return the steps of ops of which each let the next one go, the last until `end`; when the first of them began."""
     start, before = times.start[rows], rows[:-1]
     stall = times.stall[rows]
@@ -80,15 +96,14 @@ def _steps(times: Times, rows: Column, end: int, launch: int) -> tuple[Column, i
     setup = np.minimum(times.setup[rows], start - released)
     rest = start - released - setup
     # In order of time an op has up to four steps; its work belongs to the last of those with a wait.
-    waits = np.stack((rest, setup, stretch), axis=1)
-    reasons = np.stack((stall, times.setup_reason[rows], times.throttle_reason[rows]), axis=1)
+    waits = (rest, setup, stretch)
+    kept = np.stack([wait != 0 for wait in waits], axis=1)
     work = ends - start - stretch
-    kept = waits != 0
-    last = np.where(kept.any(axis=1), 2 - np.argmax(kept[:, ::-1], axis=1), 0)
-    alone = ~kept.any(axis=1) & (work != 0)
-    works = np.zeros_like(waits)
-    works[np.arange(len(rows)), last] = work
-    kept[alone, 0] = True
-    reasons[alone, 0] = NONE
-    table = np.stack((np.broadcast_to(rows[:, None], waits.shape), works, waits, reasons), axis=2)
-    return table[kept].astype(np.int64), int(released[0])
+    last = np.where(kept[:, 2], 2, np.where(kept[:, 1], 1, 0))
+    kept[:, 0] |= ~(kept[:, 1] | kept[:, 2]) & (work != 0)  # nothing but work
+    at = np.flatnonzero(kept)  # of three a row
+    of, which = np.divmod(at, 3)
+    wait = np.stack(waits, axis=1).reshape(-1)[at]
+    reasons = np.stack((stall, times.setup_reason[rows], times.throttle_reason[rows]), axis=1).reshape(-1)[at]
+    reason = np.where(wait != 0, reasons, np.uint8(NONE))
+    return (rows[of], np.where(which == last[of], work[of], 0), wait, reason), int(released[0])

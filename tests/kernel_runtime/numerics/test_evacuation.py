@@ -62,9 +62,12 @@ def test_a_float32_result_is_computed_in_its_place() -> None:
 
 def test_a_bfloat16_result_takes_the_sums_and_rounds_them_once() -> None:
     executor, out = executed("bfloat16")
-    assert not executor._evacuation.in_place and len(executor._evacuation.carriers) == 4
+    assert len(executor._evacuation.in_place) == 1 and len(executor._evacuation.ops) == 2 * 2 * 2
     _, sums = executed("float32")
     assert out.tobytes() == sums.astype(ml_dtypes.bfloat16).tobytes()
+    twice, stored_twice = executed("bfloat16", then="nisa.dma_copy(more[0:64, 0:32], tile)")
+    assert not twice._evacuation.in_place and len(twice._evacuation.carriers) == 4
+    assert out.tobytes() == stored_twice.tobytes()
 
 
 ALTERED = {

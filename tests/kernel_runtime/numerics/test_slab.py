@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_lab.kernel_runtime.numerics import slab
+from nki_lab.kernel_runtime.numerics import slab, slab_product
 from nki_lab.kernel_runtime.numerics.executor import Executor
 from tests.calls import kernel_of, traced
 from tests.tolerances import ulps
@@ -348,3 +348,30 @@ def test_nan_and_infinity_stay_in_their_rows() -> None:
     assert np.isnan(grouped[5]).all()
     np.testing.assert_array_equal(np.isnan(grouped), np.isnan(by_tile))
     np.testing.assert_array_equal(np.isinf(grouped), np.isinf(by_tile))
+
+
+@pytest.mark.parametrize("rows", [1, 128, 200, 1024])
+@pytest.mark.parametrize("sizes", [(256, 256, 128), (512, 64, 96), (128, 64, 32), (256, 64, 320)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_bands_leave_no_part_of_a_slab_out(
+    monkeypatch: pytest.MonkeyPatch, rows: int, sizes: tuple[int, int, int], dtype: str
+) -> None:
+    monkeypatch.setattr(slab_product, "_BAND_ROWS", rows)
+    monkeypatch.setattr(slab_product, "_BAND_BYTES", 1)
+    left, right = operands(sizes, dtype)
+    executor, banded = run(K_INNER, left, right, dtype, "slab")
+    _, by_tile = run(K_INNER, left, right, dtype, "tile")
+    for found in executor.slabs:
+        covered = np.zeros(found.shape[0], int)
+        for band in slab_product.bands_of(found, narrow=True):
+            covered[band] += 1
+        assert (covered == 1).all()
+    np.testing.assert_allclose(banded, by_tile, rtol=1e-4, atol=1e-4)
+
+
+def test_sums_that_are_to_be_rounded_take_little_memory() -> None:
+    shape = (8192, 8192)
+    found = slab.Slab(0, 128, 512, shape, [slab.Level(slab.Submatrix(0, 0, 1), slab.Submatrix(1, 0, 1), 128)], {}, [])
+    bands = slab_product.bands_of(found, narrow=True)
+    assert slab_product.workspace_sizes(found, bands, found.levels, operands=False, result=True) == (0, 1024 * 8192)
+    assert slab_product.bands_of(found, narrow=False) == [slice(0, 8192)]

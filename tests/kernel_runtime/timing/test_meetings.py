@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import nki_lab
 from nki_lab.kernel_runtime.allocate import allocate
-from nki_lab.kernel_runtime.ir import access_columns
 from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.kernel_runtime.timing import STALL_REASONS
 from nki_lab.kernel_runtime.timing.costs import costs_of
@@ -153,9 +152,9 @@ def test_barriers_of_the_tensor_engine_load_no_tile_and_leave_the_one_that_is_th
 
     program, _ = specialised(kernel, (128, 128))
     queues = schedule(program, allocate(program))
-    costs, accesses = costs_of(program), access_columns(program)
+    costs = costs_of(program)
     for lane, order in zip(queues.lanes, queues.order, strict=True):
         if lane.name == "tensor":
-            held = reused_tiles(program, costs, accesses, order)
+            held = reused_tiles(program, costs, order)
             assert held == [False, False, False, True, False, False, False, False, False]
     assert not timed(program).setup[ops(program, "core_barrier")].any()
