@@ -125,7 +125,7 @@ def test_a_command_that_is_interrupted_says_so_once(tmp_path: Path, seconds: flo
         command.send_signal(2)
         out, errors = command.communicate(timeout=60)
     assert command.returncode == 130
-    assert errors == "interrupted\n" and not out
+    assert errors == "cancelled\n" and not out
     assert sorted(item.name for item in tmp_path.iterdir() if item.name != "__pycache__") == ["long.py"]
 
 
