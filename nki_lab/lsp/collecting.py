@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import traceback
 from typing import Final
 
 from nki_lab.kernel_runtime.garbage import collect_all
@@ -12,8 +13,18 @@ QUIET_SECONDS: Final = 1.0
 """After so long without a message, garbage is collected,"""
 LITTLE: Final = 20_000
 """if there are so many objects more than after the last time,"""
-MUCH: Final = 1_000_000
+MUCH: Final = 300_000
 """and at once if there are so many."""
+
+
+def let_go(error: BaseException) -> None:
+    """Empty the frames that an error came through: it lives in cycles with them, and a text's tree with it."""
+    met: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in met:
+        met.add(id(cause))
+        traceback.clear_frames(cause.__traceback__)
+        cause = cause.__cause__ or cause.__context__
 
 
 class Collector:

@@ -26,6 +26,12 @@ class Readings:
         found = self._known[uri] = reading_of_facts(facts, before)
         return found
 
+    def follow(self, uri: str, facts: SyntaxFacts) -> None:
+        """Go on with the names that are known of a text to its newest facts, so that nobody has its earlier trees."""
+        self._tokens.pop(uri, None)
+        if uri in self._known:
+            self.of(uri, facts)
+
     def tokens(self, uri: str, facts: SyntaxFacts, known: Examination) -> list[Token]:
         """Return the tokens of a text with these facts, worked out once."""
         before = self._tokens.get(uri)

@@ -13,7 +13,7 @@ from pygls.lsp.server import LanguageServer
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
 from nki_lab.lsp.checker import QUIET_SECONDS, Checker, Unit, findings_of
-from nki_lab.lsp.collecting import Collector
+from nki_lab.lsp.collecting import Collector, let_go
 from nki_lab.lsp.convert import at_import, diagnostic_of
 from nki_lab.lsp.estimates import Estimates
 from nki_lab.lsp.examiner import Examiner
@@ -68,14 +68,14 @@ class Server(LanguageServer):
         )
         self.texts = Texts()
         self.settings = Settings(self.complain)
-        self.trees = Trees()
+        self.readings = Readings()
+        self.trees = Trees(self.readings.follow)
         self.painted = Painted()
         self.refresher = Refresher(self)
         self.collector = Collector()
         self.checker = Checker(self.texts, self.settings, examiner, self._report)
         self.estimates = Estimates(self.checker)
         self._tasks: set[asyncio.Future[object]] = set()
-        self.readings = Readings()
         self.status = 1  # of the process, until the editor says good-bye
         self.on_leave: Callable[[], None] = lambda: None
         self._published: dict[str, list[lsp.Diagnostic]] = {}
@@ -97,7 +97,11 @@ class Server(LanguageServer):
         # Any: pygls passes the server to a handler whose first parameter has a type of the server.
         async def handler(params: Any) -> object:
             self.collector.note()
-            return await answer(self, params)
+            try:
+                return await answer(self, params)
+            except Exception as error:
+                let_go(error)
+                raise
 
         self.feature(method, offer)(handler)
 

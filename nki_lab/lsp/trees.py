@@ -18,10 +18,11 @@ class Trees:
     """Keeps the facts of the newest version of each text that somebody asked about.
 
     Facts of one version are made from those before, which are used up; therefore only one analysis of a text runs at a
-    time, beside the event loop.
+    time, beside the event loop. `follow` learns the facts of each new version.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, follow: Callable[[str, SyntaxFacts], None]) -> None:
+        self._follow = follow
         self._known: dict[str, tuple[tuple[str, ...], SyntaxFacts]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
@@ -39,6 +40,7 @@ class Trees:
             try:
                 with gc_relaxed():
                     facts = syntax_facts(source, module.file, as_typed=True, before=before)
+                    self._follow(module.uri, facts)
             except NkiError:
                 return None
             self._known[module.uri] = known = (module.sources, facts)

@@ -35,7 +35,7 @@ MEMORY_BYTES: Final = 8 << 30
 
 IDLE_SECONDS: Final = 1.0
 """After so long without work, garbage is collected,"""
-YOUNG: Final = 50_000
+YOUNG: Final = 25_000
 """and at work whenever there are so many new objects, among these alone: most of them are gone by then."""
 YOUNG_ROUNDS: Final = 4
 """After so many such rounds all garbage is collected: what is left takes memory, which stays in pieces."""

@@ -19,7 +19,7 @@ from nki_lab.query.evaluation_cache import EvaluationCache, Examination
 from nki_lab.query.kernels import evaluated
 from nki_lab.query.one_kernel import EvaluationRequest
 from nki_lab.query.recorded import Calls
-from nki_lab.rules import check_syntax, known_syntax_findings
+from nki_lab.rules import RightCalls, check_syntax, known_syntax_findings
 from nki_lab.source import ModuleSource, SyntaxFacts, facts_of, known_facts, syntax_facts
 from nki_lab.source.callables import code_of, plain_function
 from nki_lab.source.noqa import apply_noqa
@@ -34,6 +34,7 @@ class Document:
         self.file = file
         self.facts: SyntaxFacts | None = None
         self._syntax: list[Diagnostic] = []
+        self._right: RightCalls = {}
         self._cache = EvaluationCache()
 
     @property
@@ -54,7 +55,7 @@ class Document:
         except NkiError as error:
             self._syntax = list(error.diagnostics)
         else:
-            self._syntax = apply_noqa(check_syntax(self.facts), self.file, self.facts.lines)
+            self._syntax = apply_noqa(check_syntax(self.facts, self._right), self.file, self.facts.lines)
         return self._syntax
 
     def examine(self, request: EvaluationRequest) -> Examination:

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.api_calls import check_uses
+from nki_lab.rules.api_calls import RightCalls, check_uses
 from nki_lab.rules.program_facts import ProgramFacts
 from nki_lab.rules.races import without_consequences
 from nki_lab.rules.rule import ProgramRule, Rule, SyntaxRule, TimedRule, rules_of
@@ -24,6 +24,7 @@ __all__ = [
     "TIMED_RULES",
     "ProgramFacts",
     "ProgramRule",
+    "RightCalls",
     "Rule",
     "SyntaxRule",
     "TimedFacts",
@@ -54,16 +55,17 @@ def known_syntax_findings(facts: SyntaxFacts, *, on_host: bool = True) -> list[D
     return _in_order(facts, found)
 
 
-def check_syntax(facts: SyntaxFacts) -> list[Diagnostic]:
+def check_syntax(facts: SyntaxFacts, right: RightCalls | None = None) -> list[Diagnostic]:
     """Return the findings of the syntax rules in and around a module's kernel code, in the order of the source.
 
     Of a text as typed that is first what keeps lines of it from being read; these lines have no other findings.
+    `right` are the calls with nothing wrong of an earlier state of the text, and becomes those of this one.
     """
-    return _in_order(facts, [*_found_by(facts, on_host=False), *_around_kernels(facts)])
+    return _in_order(facts, [*_found_by(facts, on_host=False), *_around_kernels(facts, right)])
 
 
-def _around_kernels(facts: SyntaxFacts) -> list[Diagnostic]:
-    return [*check_uses(facts), *_found_by(facts, on_host=True)]
+def _around_kernels(facts: SyntaxFacts, right: RightCalls | None = None) -> list[Diagnostic]:
+    return [*check_uses(facts, right), *_found_by(facts, on_host=True)]
 
 
 def _found_by(facts: SyntaxFacts, *, on_host: bool) -> list[Diagnostic]:

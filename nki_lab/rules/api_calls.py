@@ -29,19 +29,32 @@ from nki_lab.kernel_runtime.issue.source_location import of_allocation, placed_i
 from nki_lab.kernel_runtime.issue.target import tile_size
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.rules.deprecations import RANGES, SIZES, deprecated_range, deprecated_size
-from nki_lab.rules.known_values import PACKAGES, KnownValues, Method, Value, root_of, signature_of
+from nki_lab.rules.known_values import PACKAGES, KnownValues, Method, Value, root_of, same, signature_of
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.names import NameUses, dotted
 from nki_lab.source.trees import last_name
 
+RightCalls = dict[ast.Call, dict[str, Value]]
+"""Calls with nothing wrong, each with the values of the names that this comes from."""
 
-def check_uses(facts: SyntaxFacts) -> list[Diagnostic]:
-    """Return the findings about all uses of NKI in a module."""
+
+def check_uses(facts: SyntaxFacts, right: RightCalls | None = None) -> list[Diagnostic]:
+    """Return the findings about all uses of NKI in a module.
+
+    `right` are the right calls of an earlier state of the text, and becomes those of this one: where the names in a
+    call that has not changed have the values that they had, it is not looked at again.
+    """
+    before = {} if right is None else dict(right)
+    if right is not None:
+        right.clear()
     paths = (path for scope in facts.module.subtree() for path in (*scope.imports.values(), *scope.stars))
     if not any(path.partition(".")[0] in PACKAGES for path in paths):
         return []
-    uses = _Uses(facts)
-    return [*uses.findings(), *uses.deprecations()]
+    uses = _Uses(facts, before)
+    found = [*uses.findings(), *uses.deprecations()]
+    if right is not None:
+        right.update(uses.right)
+    return found
 
 
 class NkiCall(NamedTuple):
@@ -80,8 +93,10 @@ _INSIDE: Final = tuple(
 
 
 class _Uses:
-    def __init__(self, facts: SyntaxFacts) -> None:
+    def __init__(self, facts: SyntaxFacts, before: RightCalls | None = None) -> None:
         self.facts = facts
+        self._before = before or {}
+        self.right: RightCalls = {}
         self.values = KnownValues(facts.module, facts.parsed.unread)
         self.replaced = frozenset(
             node.attr
@@ -102,7 +117,7 @@ class _Uses:
                     yield self._at(found, mention)
             for call in scope.calls:
                 if not self._is_open(call.func, scope):
-                    yield from self._call(call, scope)
+                    yield from self._checked(call, scope)
 
     def deprecations(self) -> Iterator[Diagnostic]:
         """Yield the findings about deprecated names outside of kernel code, which has rules for them."""
@@ -177,6 +192,17 @@ class _Uses:
         return None
 
     # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def _checked(self, node: ast.Call, scope: NameUses) -> list[Diagnostic]:
+        """Check a call unless it was right before, and the names in it are what they were."""
+        read = self._before.get(node)
+        found: list[Diagnostic] = []
+        if read is None or not all(same(value, self.values.name(name, scope)) for name, value in read.items()):
+            with self.values.reading() as read:
+                found = list(self._call(node, scope))
+        if not found:
+            self.right[node] = read
+        return found
 
     def _call(self, node: ast.Call, scope: NameUses) -> Iterator[Diagnostic]:
         """Check the arguments of a call of NKI's."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import inspect
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
@@ -52,6 +53,7 @@ class KnownValues:
         self._beta1: set[int] = set()
         self._declared = {name for scope in self.scopes for name in scope.declared}
         self._names: dict[tuple[NameUses, str], Value] = {}
+        self._read: dict[str, Value] | None = None
         self._bound: dict[NameUses, dict[str, Value]] = {}
         self._tables: dict[NameUses, tuple[dict[str, set[str]], dict[str, list[ast.expr]], dict[str, int]]] = {}
 
@@ -61,10 +63,22 @@ class KnownValues:
         """Return the value of a name that a scope mentions."""
         known = self._names.get((scope, name))
         if known is None:
+            read, self._read = self._read, None
             place = scope.binder(name)
             known = self._starred(name, scope) if place is None else self._binding(name, place)
             self._names[scope, name] = known
+            self._read = read
+        if self._read is not None:
+            self._read[name] = known
         return known
+
+    @contextmanager
+    def reading(self) -> Iterator[dict[str, Value]]:
+        """Give the names of a scope that are asked for meanwhile, with their values: all that a finding comes from."""
+        read: dict[str, Value] = {}
+        self._read = read
+        yield read
+        self._read = None
 
     def _starred(self, name: str, scope: NameUses) -> Value:
         """Return what a name is that only `from module import *` can bind."""
@@ -316,6 +330,19 @@ def joined(values: Iterable[Value]) -> Value:
         elif first is not other and (type(first) is not type(other) or type(first) not in _PLAIN or first != other):
             return OPEN
     return first
+
+
+def same(left: Value, right: Value) -> bool:
+    """Return whether two values are one for every check: equal, of the same types all through, or one module."""
+    if left is right:
+        return True
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, tuple | list):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, Namespace):
+        return bool(left.name == right.name)
+    return bool(left == right)
 
 
 def _joined_shape(left: tuple[int, ...] | None, right: tuple[int, ...] | None) -> tuple[int, ...] | None:

@@ -343,3 +343,51 @@ def test_a_text_that_is_read_again_leaves_no_garbage() -> None:
         assert gc.collect() < 200
     finally:
         gc.enable()
+
+
+DECLARED = """import nki
+import nki.isa as nisa
+import nki.language as nl
+
+ROWS = 128
+
+
+def apart():
+    pass  # a statement beside a change is read again with it
+
+
+@nki.jit
+def product(x, y):
+    acc = nl.ndarray((ROWS, 512), nl.float32, buffer=nl.psum)
+    tile = nl.ndarray((ROWS, 128), nl.bfloat16, buffer=nl.sbuf)
+    rows = nl.ndarray((ROWS, 512), nl.bfloat16, buffer=nl.sbuf)
+    apart()
+    apart()
+    nisa.nc_matmul(dst=acc, stationary=tile, moving=rows)
+    nisa.tensor_copy(dst=rows, src=acc)
+    apart()
+    apart()
+    return rows
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("ROWS = 128", "ROWS = 256"),
+        ("512), nl.float32, buffer=nl.psum", "512), nl.float32, buffer=nl.sbuf"),
+        ("128), nl.bfloat16", "256), nl.bfloat16"),
+        ("(ROWS, 128), nl.bfloat16", "(ROWS, 128), nl.int32"),
+        ("import nki\n", "import nki.language as nisa\nimport nki\n"),
+        ("import nki\n", "import numpy as nisa\nimport nki\n"),
+        ("    rows = ", "    global tile\n    rows = "),
+        ("    return rows", "    tile = 3\n    return rows"),
+    ],
+)
+def test_a_call_that_was_right_is_looked_at_again_when_a_name_in_it_means_something_else(old: str, new: str) -> None:
+    changed = DECLARED.replace(old, new)
+    assert changed != DECLARED
+    document = Document("typed.py")
+    for text in (DECLARED, changed, DECLARED, changed + "\n"):
+        assert document.update(text) == Document("typed.py").update(text)
+    assert document.update(DECLARED) == []
