@@ -97,7 +97,7 @@ def compare(before: Recording, after: Recording) -> Compared:
     Lines are paired through the difference of the sources, instructions by line, iteration, operands and order.
     """
     given = before, after
-    before, after = _told_alike(before, after)
+    before, after = _with_equal_places(before, after)
     digests = digest(before), digest(after)
     errors = error_of(before), error_of(after)
     places = places_of(before, after)
@@ -121,7 +121,7 @@ def compare(before: Recording, after: Recording) -> Compared:
     )
 
 
-def _told_alike(before: Recording, after: Recording) -> tuple[Recording, Recording]:
+def _with_equal_places(before: Recording, after: Recording) -> tuple[Recording, Recording]:
     """Return the recordings with lines for transfers in both of them, or in none.
 
     Where the profile of a device has none, all time of transfers would be new in it, and gone from the other's lines.

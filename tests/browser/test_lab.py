@@ -77,7 +77,10 @@ def test_a_view_takes_the_height_that_the_window_has(jupyter: Lab, browser: Brow
     found = {}
     for room in (800, 1600):
         with window(browser, height=room) as tab:
-            tab.open(jupyter, jupyter.notebook(f"height_{room}.ipynb", START, ADD + "run = nki_lab.run(add, x, x)\nrun.view()"))
+            tab.open(
+                jupyter,
+                jupyter.notebook(f"height_{room}.ipynb", START, ADD + "run = nki_lab.run(add, x, x)\nrun.view()"),
+            )
             tab.run_all()
             tab.visualizer().painted()
             found[room] = int(tab.page.evaluate(height).removesuffix("px"))
