@@ -149,7 +149,14 @@ def test_the_plots_extra_draws_every_chart(install: Install, end: str, tmp_path:
     first = next(item for item in blocks((ROOT / "README.md").read_text(encoding="utf-8")) if item.language == "python")
     code = (
         "import warnings\nwarnings.simplefilter('error')\nfrom nki_lab import plots\n"
-        "charts = [getattr(plots, name)(run) for name in plots.__all__ if name != 'save']\n"
+        "names = ['bandwidth', 'dma_sizes', 'memory', 'roofline', 'stalls', 'utilisation']\n"
+        "charts = [getattr(plots, name)(run) for name in names]\n"
+        "charts.append(plots.compare(run.compare(nki_lab.run(add, a, b, target='trn1'))))\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(1) as one:\n"
+        "    points = nki_lab.sweep(add, {'target': ['trn1', 'trn2']}, args=(a, b), executor=one)\n"
+        "charts.append(plots.sweep(points))\n"
+        "assert len(charts) + len(['save', 'for_summary', 'link', 'with_charts']) == len(plots.__all__)\n"
         "plots.save(charts, 'charts.html')\n"
     )
     (tmp_path / "draw.py").write_text(first.body + code, encoding="utf-8")
