@@ -4,7 +4,7 @@
  */
 
 /** Pixels that the views below the transport have at least, and in a cell at most. */
-const LEAST = 240;
+const LEAST = 228;
 const MOST = 720;
 /** What they take where their content would do with less. */
 const USUAL = 420;
