@@ -99,7 +99,7 @@ def test_running_leaves_the_process_as_it_was(tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("text", "status", "error"),
     [("import sys; sys.exit(3)", 3, ""), ("import sys; sys.exit()", 0, ""), ("raise SystemExit('so')", 1, "so\n"),
-     ("raise KeyboardInterrupt", 130, "interrupted\n")],
+     ("raise KeyboardInterrupt", 130, "cancelled\n")],
 )  # fmt: skip
 def test_a_script_decides_its_exit_status(
     text: str, status: int, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -181,7 +181,7 @@ while True:
         child.send_signal(signal.SIGINT)
         _, error = child.communicate()
     assert child.returncode == 130
-    assert error == "interrupted\n"
+    assert error == "cancelled\n"
 
 
 # -- compile ----------------------------------------------------------------------------------------------------------

@@ -100,6 +100,17 @@ def test_a_cancelled_run_says_so_once_and_shows_what_was_done(busy: Notebook) ->
     assert "NKI008" not in drawn["text/html"]
 
 
+def test_of_a_long_run_that_is_cancelled_early_stays_what_was_known(busy: Notebook) -> None:
+    """Its times are not worked out any more: nobody waits for them."""
+    busy.good("stop_at = 5000")
+    longer = SLOW.replace("600", "9000").replace("i % 100 == 50", "i % 1000 == 50").replace("0.15", "0.6")
+    result, _, shown = _ran(busy, f"%%nki --no-check --target trn2\n{longer}\nslow(x)")
+    assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    assert not any(MIME in item for item in shown)
+    (view,) = [item for item in shown if "application/vnd.jupyter.widget-view+json" in item]
+    assert view["text/plain"] == "slow  trn2 · 5\u202f002 instructions · cancelled"
+
+
 def test_a_cell_without_a_view_shows_none_while_it_runs(busy: Notebook) -> None:
     _, all_shown, _ = _ran(busy, f"%%nki --no-check --target trn2 --no-view\n{SLOW}\nslow(x);")
     assert not any("running" in item["text/plain"] for item in all_shown)

@@ -1,4 +1,5 @@
 /** From the state that a kernel keeps of a run to the bar of a visualizer, until the run or its kernel ends. */
+import { createGrowing, growthOf } from './growing';
 import { createRunningBar } from './running';
 import type { RunState } from './running';
 import type { Visualizer } from './visualizer';
@@ -60,17 +61,27 @@ export function followRun(model: LiveModel, visualizer: Visualizer, ask: (conten
     bar.draw(state);
     visualizer.setDoneUntil(state.until);
   };
+  const growing = createGrowing();
+  const grow = (): void => {
+    const growth = growthOf(model.get('growth'));
+    if (growth === null) return;
+    growing.draw(growth);
+    visualizer.setGrowing(growing.element);
+  };
   const ended = (_: unknown, status: string): void => {
     const text = ENDS[status];
     if (text !== undefined) bar.lose(text);
   };
   visualizer.setRunning(bar.element, () => bar.cancel());
   model.on('change:live', draw);
+  model.on('change:growth', grow);
   kernel?.statusChanged?.connect(ended);
   draw();
+  grow();
   return () => {
     clearTimeout(silence);
     model.off('change:live', draw);
+    model.off('change:growth', grow);
     kernel?.statusChanged?.disconnect(ended);
     bar.dispose();
   };

@@ -81,6 +81,8 @@ export interface Visualizer {
   place(): Place | null;
   /** Show above the views that the run is not over; Escape calls `cancel` where it has nothing else to do. */
   setRunning(bar: HTMLElement, cancel: () => void): void;
+  /** Show this for as long as there is no run. */
+  setGrowing(element: HTMLElement): void;
   /** Tell up to which picosecond what is drawn is done; null: no part of it is told from the others. */
   setDoneUntil(time: number | null): void;
   dispose(): void;
@@ -102,6 +104,7 @@ class Mounted implements Visualizer {
   private readonly note = el('div', { class: 'nki-note', hidden: true });
   private readonly running = el('div', { hidden: true });
   private cancel: (() => void) | null = null;
+  private growing: HTMLElement | null = null;
   private doneUntil: number | null = null;
   private readonly live = createLive();
   private readonly keys = keyList();
@@ -225,7 +228,7 @@ class Mounted implements Visualizer {
   }
 
   setProgress(read: number, total: number): void {
-    if (this.run) return;
+    if (this.run || this.growing) return;
     if (!this.waiting && !this.patience) this.showSkeleton();
     this.waiting?.progress(read, total);
   }
@@ -249,6 +252,12 @@ class Mounted implements Visualizer {
     this.running.hidden = false;
     this.frame.dataset.running = '';
     replace(this.running, bar);
+    if (!this.run) this.showSkeleton();
+  }
+
+  setGrowing(element: HTMLElement): void {
+    if (this.growing === element) return;
+    this.growing = element;
     if (!this.run) this.showSkeleton();
   }
 
@@ -282,7 +291,13 @@ class Mounted implements Visualizer {
   }
 
   private showSkeleton(): void {
+    clearTimeout(this.patience);
     this.patience = 0;
+    if (this.growing) {
+      this.waiting = null;
+      replace(this.body, this.growing);
+      return;
+    }
     this.waiting = skeleton(this.cancel === null ? 'Opening recording' : RUNNING);
     replace(this.body, this.waiting.element);
   }

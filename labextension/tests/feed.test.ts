@@ -36,6 +36,7 @@ function stub(): Visualizer & { told: string[]; change(state: Partial<State>): v
     setNotice: (): void => undefined,
     place: (): null => null,
     setRunning: (): void => undefined,
+    setGrowing: (): void => undefined,
     setDoneUntil: (): void => undefined,
     dispose: (): void => undefined,
     change(given: Partial<State>): void {

@@ -1,7 +1,7 @@
 """The command line: `nki-lab run`, `check`, `signatures`, `migrate`, `compile`, `profile`, `sweep`, `view`,
 `compare`, `cache`, `explain`, `stubs`, `lsp`, `demo` and `doctor`.
 
-Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong, 130 interrupted.
+Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong, 130 cancelled.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.file_system import private_folder
 from nki_lab.own_faults import version
 
-INTERRUPTED = 130
+CANCELLED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,8 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(colour.shown(str(error), sys.stderr, arguments.color), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+        print("cancelled", file=sys.stderr)
+        return CANCELLED
     except BrokenPipeError:  # the reader of our output has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

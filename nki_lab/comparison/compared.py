@@ -58,7 +58,8 @@ class Compared:
 
     The changes of `critical` of all `lines` add up to that of `latency`, and so do those of `work` with the `critical`
     ones of `stalls`. Without `same_kernel` there are no `lines`, `edits` and `rows`. `rows` are the pairs of
-    instructions, `by_number` says that lines were paired by their numbers.
+    instructions, `by_number` says that lines were paired by their numbers. `placeless` says that transfers have no
+    lines, since one of the runs is a profile that does not tell those of its transfers.
     """
 
     before: Side
@@ -73,6 +74,7 @@ class Compared:
     edits: tuple[Place, ...]
     rows: RowPairs
     by_number: bool
+    placeless: bool = False
 
     @property
     def is_equal(self) -> bool:
@@ -94,6 +96,8 @@ def compare(before: Recording, after: Recording) -> Compared:
 
     Lines are paired through the difference of the sources, instructions by line, iteration, operands and order.
     """
+    given = before, after
+    before, after = _with_equal_places(before, after)
     digests = digest(before), digest(after)
     errors = error_of(before), error_of(after)
     places = places_of(before, after)
@@ -113,7 +117,32 @@ def compare(before: Recording, after: Recording) -> Compared:
         edits=places.edits if same else (),
         rows=rows_of(before, after, places) if same else pairs,
         by_number=places.by_number,
+        placeless=(before, after) != given,
     )
+
+
+def _with_equal_places(before: Recording, after: Recording) -> tuple[Recording, Recording]:
+    """Return the recordings with lines for transfers in both of them, or in none.
+
+    Where the profile of a device has none, all time of transfers would be new in it, and gone from the other's lines.
+    """
+    if is_measured(before) == is_measured(after):
+        return before, after
+    transfers = [
+        np.array([lane.kind == "dma" for lane in recording.lanes], bool)[whole(recording.rows["lane"])]
+        if len(recording)
+        else np.zeros(0, bool)
+        for recording in (before, after)
+    ]
+    placed = [
+        bool((whole(recording.rows["site"])[rows] >= 0).any())
+        for recording, rows in zip((before, after), transfers, strict=True)
+    ]
+    if placed[0] == placed[1] or not all(rows.any() for rows in transfers):
+        return before, after
+    if placed[0]:
+        return before.without_places(transfers[0]), after
+    return before, after.without_places(transfers[1])
 
 
 def _side(recording: Recording, error: Error | None) -> Side:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.comparison.amounts import Amount, Error, Unit, of_summaries, time
+from nki_lab.comparison.amounts import Amount, Error, Unit, is_measured, of_summaries, time
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.kernel_runtime.recording.digest import Digest, executing
@@ -32,6 +33,9 @@ _OF_SUMMARY: tuple[tuple[str, Unit], ...] = (
     ("mbu", "share"),
 )
 """The figures of summaries that are compared."""
+
+_PEAKS: Final = {"sbuf": "sbuf_occupied_bytes_per_partition", "psum": "psum_occupied_bytes_per_partition"}
+"""Those that a profile of a device does not have, by the memory whose use over time tells them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +138,8 @@ def work(digests: tuple[Digest, Digest], errors: Errors) -> list[Amount]:
 
 def memory(before: Recording, after: Recording) -> list[Amount]:
     """Return peaks of memory, traffic with HBM, and number and sizes of DMA transfers."""
-    found = [of_summaries(name, unit, before.summary, after.summary) for name, unit in _OF_SUMMARY]
+    summaries = [_with_peaks(before), _with_peaks(after)]
+    found = [of_summaries(name, unit, *summaries) for name, unit in _OF_SUMMARY]
     one, other = _transfers(before), _transfers(after)
     units: Mapping[str, Unit] = {
         "dma_transfers": "count",
@@ -148,6 +153,16 @@ def memory(before: Recording, after: Recording) -> list[Amount]:
         if one[name] is not None or other[name] is not None
     ]
     return [item for item in found if item is not None]
+
+
+def _with_peaks(recording: Recording) -> Mapping[str, Any]:
+    """Return the summary; that of a device's profile with the most of each memory that it records in use."""
+    summary = recording.summary
+    if not is_measured(recording):
+        return summary
+    usage = recording.usage_by_core()
+    peaks = {_PEAKS[name]: int(usage[name].max(initial=0)) for name in _PEAKS}
+    return {name: peak for name, peak in peaks.items() if peak} | summary
 
 
 def _transfers(recording: Recording) -> dict[str, float | None]:

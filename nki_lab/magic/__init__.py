@@ -46,6 +46,9 @@ from nki_lab.source.callables import traceback_steps
 # Findings about the check itself; the run that follows has no such limits.
 _OF_THE_CHECK: Final = frozenset({"NKI120", "NKI121", "NKI122"})
 
+_LARGE: Final = 50_000
+"""Instructions from which on a run that was stopped is left as it was drawn: nobody waits for its picture then."""
+
 Judge = Callable[[], list[Diagnostic]]
 """Checks a cell whose kernels did not all run."""
 
@@ -245,7 +248,8 @@ class NkiMagics(Magics):
     ) -> None:
         """Show the findings of the run alone, then the runs. IPython displays a run that is the cell's value."""
         run = runs.last
-        is_drawn = run is not None and run.has_recording and not arguments.no_view
+        stays = _stays(runs, live)
+        is_drawn = run is not None and run.has_recording and not arguments.no_view and not stays
         if run is not None and is_drawn:
             self._results.draw_beside(run, Beside(tuple(runs.drawn), runs.times))
         if run is not None and is_drawn and live.handle:
@@ -259,7 +263,11 @@ class NkiMagics(Magics):
         if run is None:
             return
         if not is_drawn:
-            live.publish(display.lines(runs, last=runs.line_of(run)))
+            if stays:
+                live.leave(runs.line_of(run))
+                display.publish(display.lines(runs))
+            else:
+                live.publish(display.lines(runs, last=runs.line_of(run)))
             for drawn in runs.drawn:  # the last one has no times: those before it are drawn all the same
                 display.publish(drawn.bundle())
             return
@@ -282,6 +290,14 @@ def _named(cell: cells.Cell) -> str:
     """Return the name of what a cell runs: its kernel, if it has one."""
     kernels = cell.kernels()
     return next(iter(kernels)) if len(kernels) == 1 else f"In[{cell.number}]"
+
+
+def _stays(runs: Runs, live: LiveView) -> bool:
+    """Return whether the view of a run that the user stopped stays, with what was known by then."""
+    run = runs.last
+    if run is None or not runs.is_cancelled or not live.keeps:
+        return False
+    return not run.has_recording or len(run.program) > _LARGE
 
 
 def _cancelled(runs: Runs, live: LiveView) -> str:

@@ -17,6 +17,7 @@ from IPython.display import display as draw
 from nki_lab import widgets
 from nki_lab.kernel_runtime.progress import Monitor, followed_by
 from nki_lab.magic.display import Bundle, publish
+from nki_lab.timeline.growth import Growth
 from nki_lab.timeline.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _EVERY: Final = 0.2
 """Seconds between two updates."""
 _ROW: Final = 6e-6
 """Seconds of processor that an instruction takes to be sent, and its tables to be made early."""
-_TIMES: Final = 150
+_TIMES: Final = 100
 """The processor time of the run between two updates, over that of an update."""
 _LONGEST: Final = 2.0
 """Seconds between two updates, at most."""
@@ -44,13 +45,15 @@ class Pace:
     def __init__(self) -> None:
         self._phase: tuple[object, float] | None = None
         self._since = 0.0
+        self._done = 0
 
     def of(self, monitor: Monitor, now: float) -> tuple[float | None, float | None]:
         """Return the instructions done in a second, and the seconds left; None where they are unknown."""
         key = (monitor.phase, monitor.started)
         done, total = monitor.done, monitor.total
-        if key != self._phase:
+        if key != self._phase or done < self._done or not done:  # a phase may have several passes
             self._phase, self._since = key, now
+        self._done = done
         took = now - self._since
         if done <= 0 or took < _EVERY:
             return None, None
@@ -75,6 +78,7 @@ class LiveView:
         self._widget: LiveVisualizer | None = None
         self._thread: threading.Thread | None = None
         self._pace = Pace()
+        self._growth = Growth()
         self._recorded: object = None
         self._run = self._processor = 0.0  # when the run began, and the processor time when it was first looked at
         self._stopped = 0.0  # when the run began that the page asked to stop
@@ -120,6 +124,17 @@ class LiveView:
             self._thread.join()
             self._thread = None
 
+    @property
+    def keeps(self) -> bool:
+        """Whether the view shows what a run that was stopped had worked out."""
+        return self._widget is not None and bool(self.handle) and (self._widget.draws or bool(self._widget.growth))
+
+    def leave(self, text: str) -> None:
+        """Leave the view below the cell; `text` stands for it where there are no widgets."""
+        self.stop()
+        if self._widget is not None:
+            draw(_bundle(self._widget, text), raw=True, display_id=self.handle, update=True)
+
     def replace(self, data: dict[str, Any], metadata: dict[str, Any] | None = None) -> bool:
         """Display something else in place of the view; False if there is none."""
         self.stop()
@@ -161,13 +176,22 @@ class LiveView:
             self._widget = widgets.view_of_running(self._cancel)
             self._tell(now)
             handle = f"nki-lab-{id(self):x}-{time.monotonic_ns():x}"
-            draw(_bundle(self._widget, monitor), raw=True, display_id=handle)
+            name = f"{monitor.kernel} on {monitor.target}" if monitor.target else monitor.kernel
+            draw(_bundle(self._widget, f"{name} is running"), raw=True, display_id=handle)
             self.handle = handle
         else:
             self._tell(now)
         if self._record(now):
             self._tell(now)  # how much of the recording is done
+        elif monitor.subject is not self._recorded:
+            self._grow(self._widget)
         self._widget.push()
+
+    def _grow(self, widget: LiveVisualizer) -> None:
+        """Show what is known of the run as long as there is no recording of it."""
+        grown = self._growth.look(self.monitor.subject)
+        if grown is not None:
+            widget.grow(grown)
 
     def _tell(self, now: float) -> None:
         assert self._widget is not None  # made before
@@ -226,9 +250,8 @@ class LiveView:
             self._widget = None
 
 
-def _bundle(widget: LiveVisualizer, monitor: Monitor) -> dict[str, Any]:
-    """Return the MIME bundle of the view; where there are no widgets it says what runs."""
+def _bundle(widget: LiveVisualizer, text: str) -> dict[str, Any]:
+    """Return the MIME bundle of the view; where there are no widgets it is a text."""
     found = widget._repr_mimebundle_()
     data = found[0] if isinstance(found, tuple) else found
-    name = f"{monitor.kernel} on {monitor.target}" if monitor.target else monitor.kernel
-    return {**(data or {}), "text/plain": f"{name} is running"}
+    return {**(data or {}), "text/plain": text}

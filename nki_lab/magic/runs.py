@@ -95,6 +95,11 @@ class Runs:
         """Return the line of a run, with the number of equal ones in a row."""
         return line(run) if self.times == 1 else f"{line(run, timed=False)} · {self.times} times"
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the user stopped the last run."""
+        return self.last is not None and _is_cancelled(self.last)
+
     def is_last(self, value: object) -> bool:
         """Return whether `value` is the run that is drawn."""
         return value is not None and value is self.last
@@ -104,15 +109,18 @@ def line(run: Run, *, timed: bool = True) -> str:
     """Return a run in a line: "add  trn2 · 4 instructions · 2.71 µs · simulated in 0.02 s", the last if `timed`."""
     count = len(run.program)
     parts = [run.target, f"{formatting.number(count)} instruction{'s' * (count != 1)}"]
-    nanoseconds = run.summary.get("makespan_ns")
-    if run.error is not None and run.error.diagnostics[0].code == INTERRUPTED:
+    if _is_cancelled(run):
         parts.append("cancelled")
     elif run.error is not None:
         parts.append(f"stopped by {run.error.diagnostics[0].code}")
-    elif nanoseconds is not None:
+    elif (nanoseconds := run.summary.get("makespan_ns")) is not None:
         parts.append(formatting.makespan(run.summary, round(nanoseconds * 1000)))
-    if timed:
+    if timed and not _is_cancelled(run):
         seconds = sum(filter(None, astuple(run.timings)))
         took = f"{seconds:.2f} s" if seconds >= 0.01 else f"{seconds * 1e3:.1f} ms"
         parts.append(f"{'simulated' if run.outputs or run.error else 'profiled'} in {took}")
     return f"{run.name}  {' · '.join(parts)}"
+
+
+def _is_cancelled(run: Run) -> bool:
+    return run.error is not None and run.error.diagnostics[0].code == INTERRUPTED

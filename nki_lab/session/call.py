@@ -208,6 +208,7 @@ class Call:
             if reuse and not self.program.observed and not self.builder.guessed:
                 programs.keep(self._key, self.program, self.structure, self.builder.notes)
         self._is_traced = True
+        self.monitor.show(self.program)
         self.seconds["specialize"] += time.perf_counter() - middle - (self.seconds["numeric"] - before)
 
     def _placed(self, error: NkiError) -> NkiError:
@@ -320,6 +321,7 @@ class Call:
     def _trace(self, args: Arguments, kwargs: dict[str, object], *, values: bool) -> None:
         builder = self.builder
         builder.reader = self._observe if values else None
+        self.monitor.show(self.program)
         try:
             for number, ids in enumerate(itertools.product(*(range(size) for size in self.launch.grid))):
                 if isinstance(builder, (GridBuilder, Beta1Builder)):

@@ -293,7 +293,7 @@ def _timed(rows: Program, allocation: Allocation, program: Program, made: Compil
     """Return the timeline of the rows that the compiler model made of those of the program, or of these."""
     chip, addresses = (rows, allocation) if made is None else (made.program, allocate(made.program))
     queues = schedule(chip, addresses)
-    timing = walk(chip, queues, program.options, addresses)
+    timing = walk(chip, queues, program.options, addresses, shown=True)
     return Timeline(rows, allocation, queues, timing, program, made, None if made is None else addresses)
 
 

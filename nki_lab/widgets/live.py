@@ -3,8 +3,10 @@
 `live` is what both sides keep equal: {"state": one of `State`, "kernel", "target", "phase", "done", "total":
 instructions or null, "elapsed" and "left": seconds, the latter null where unknown, "rate": instructions a second,
 "until": picoseconds up to which everything in the recording is done, null without one, "cancels": whether the kernel
-reads messages while it is busy}. The page asks for the run as it does of a finished one, and gets it when there is a
-recording. It says {"kind": "cancel"} to stop the run, which reaches a busy kernel only where that has subshells.
+reads messages while it is busy}. `growth` is what is known before there is a recording: {"lanes", "memories": curves as
+`nki_lab.timeline.growth` has them, the latter null where there are none}, {} before anything is. The page asks for the
+run as it does of a finished one, and gets it when there is a recording. It says {"kind": "cancel"} to stop the run,
+which reaches a busy kernel only where that has subshells.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ class LiveVisualizer(Visualizer):
     """A run while it runs. `cancel` is called, in another thread than the run's, when the page asks for it."""
 
     live = traitlets.Dict().tag(sync=True)
+    growth = traitlets.Dict().tag(sync=True)
     _script = traitlets.Unicode().tag(sync=True)
 
     @traitlets.default("_script")
@@ -50,9 +53,18 @@ class LiveVisualizer(Visualizer):
         """Whether the page's messages came while the run was going on."""
         return self._asked
 
+    @property
+    def draws(self) -> bool:
+        """Whether there is a recording to draw."""
+        return self._messages is not None
+
     def tell(self, state: Mapping[str, object]) -> None:
         """Tell the page how far the run is."""
         self.live = {**state, "cancels": self._asked}
+
+    def grow(self, growth: Mapping[str, object]) -> None:
+        """Show what is known of the run so far."""
+        self.growth = dict(growth)
 
     def show(self, recording: Recording) -> None:
         """Show the run's timeline and memory, at once or when the page asks for them."""

@@ -52,7 +52,7 @@ def answer(
             return {**told, **({"reason": UNKNOWN} if use is None else use._asdict())}, None
         content = _values(tiles, asked)
     except KeyboardInterrupt:
-        return {**told, "reason": "Interrupted."}, None
+        return {**told, "reason": "Cancelled."}, None
     except NkiError as error:
         return {**told, "reason": _sentence(error.diagnostics[0].message)}, None
     except Exception as error:  # noqa: BLE001 - the page says it, the kernel goes on

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 
+import nki_lab
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.result.comparison import RunComparison
 from tests.browser.lab import START, Lab, Window
-from tests.comparison.versions import COMPUTE, KERNEL, SCALED, edited, profiled
+from tests.comparison.versions import COMPUTE, KERNEL, SCALED, edited, loaded, profiled
 
 CELL = "%%nki --target trn2 --no-view{more}\nTILE = {tile}\n" + SCALED + "\n_ = scaled(a)\n"
 
@@ -66,6 +68,47 @@ def test_the_page_says_what_the_comparison_says(tab: Window, tmp_path: Path) -> 
     changed = [item.place for item in found.figures.lines if item.place and item.place.state != "same"]
     assert changed
     assert {str(place.other_line or place.line) for place in changed} <= set(lines)
+
+
+def profile_and_run(folder: Path) -> RunComparison:
+    run = profiled(edited("operand0=2.0)\n", "operand0=2.0)\n" + 3 * COMPUTE))
+    return run.compare(nki_lab.open(run.to_explorer(folder / "profile")))
+
+
+def cores(_: Path) -> RunComparison:
+    parted = edited("for i in range(a.shape[1] // TILE):",
+                    "for i in range(nl.program_id(0), a.shape[1] // TILE, nl.num_programs(0)):")  # fmt: skip
+    module = loaded(Path("version_cores.py"), parted)
+    spec = nki_lab.spec((128, 4096), "float32")
+    one, two = (nki_lab.profile(module.scaled[number], spec, target="trn2") for number in (1, 2))
+    return one.compare(two)
+
+
+@pytest.mark.parametrize(
+    ("made", "labels"), [(profile_and_run, ["predicted", "measured"]), (cores, ["1 core", "2 cores"])]
+)
+def test_a_run_is_drawn_beside_the_profile_of_a_device_and_one_core_beside_two(
+    tab: Window, tmp_path: Path, made: Callable[[Path], RunComparison], labels: list[str]
+) -> None:
+    found = made(tmp_path)
+    frame = opened(tab, tmp_path, found)
+    assert spaced(frame.locator(".nki-cmp-sentence").text_content()) == spaced(found.sentence)
+    assert [spaced(item.text_content()) for item in frame.locator(".nki-cmp-side span").all()] == labels
+    assert hues(frame) == {"vector", "dma"}
+    heights = {}
+    for name in ("Start", "Line"):
+        frame.get_by_role("radio", name=name, exact=True).click()
+        painted(tab)
+        heights[name] = frame.locator(".nki-cmp-plot").bounding_box()["height"]
+    assert heights["Start"] < heights["Line"]  # nothing lies between the runs then
+    frame.locator(".nki-cmp-plot").focus()
+    for _ in range(4):
+        tab.page.keyboard.press("ArrowRight")
+        painted(tab)
+    steps = [frame.locator(f"[data-side={side}] [role=listitem][id]").count() for side in ("before", "after")]
+    assert max(steps) == 1
+    frame.get_by_role("tab", name="Memory").click()
+    assert "SBUF peak" in str(frame.text_content())
 
 
 def test_an_instruction_shows_its_partner(tab: Window, tmp_path: Path) -> None:

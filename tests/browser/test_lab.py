@@ -8,11 +8,12 @@ from typing import Any
 
 import nbformat
 import numpy as np
+from playwright.sync_api import Browser
 
 import nki_lab
 from nki_lab.export import formatting
 from nki_lab.kernel_runtime.recording import Recording
-from tests.browser.lab import ADD, START, Lab, Visualizer, Window
+from tests.browser.lab import ADD, START, Lab, Visualizer, Window, window
 
 FAILING = """import json
 
@@ -69,6 +70,22 @@ def test_the_first_example_steps_through_what_was_recorded(jupyter: Lab, tab: Wi
         assert drawn.step == step
     drawn.press("End")
     assert drawn.step == len(recording) - 1
+
+
+def test_a_view_takes_the_height_that_the_window_has(jupyter: Lab, browser: Browser) -> None:
+    height = "() => document.querySelector('.nki-visualizer').style.getPropertyValue('--nki-columns')"
+    found = {}
+    for room in (800, 1600):
+        with window(browser, height=room) as tab:
+            tab.open(
+                jupyter,
+                jupyter.notebook(f"height_{room}.ipynb", START, ADD + "run = nki_lab.run(add, x, x)\nrun.view()"),
+            )
+            tab.run_all()
+            tab.visualizer().painted()
+            found[room] = int(tab.page.evaluate(height).removesuffix("px"))
+    assert found[800] >= 228
+    assert found[1600] >= 420  # what the views take where nothing is in the way
 
 
 def test_two_views_of_a_run_are_apart(jupyter: Lab, tab: Window) -> None:

@@ -96,6 +96,23 @@ def test_a_run_is_seen_while_it_runs_and_is_cancelled_by_its_button(jupyter: Lab
     assert "cancelled" not in (after.place.locator(".nki-title").text_content() or "")
 
 
+def test_a_run_grows_while_it_is_traced_and_timed_and_what_grew_stays(jupyter: Lab, tab: Window) -> None:
+    many = CHAIN.replace("COUNT", "50000").replace("12288", "64")
+    _opened(jupyter, tab, "grows.ipynb", many)
+    cell = Cell(tab, 1)
+    cell.begin()
+    growing = cell.place.locator(".nki-growing")
+    growing.get_by_text("program order so far").first.wait_for(timeout=SECONDS * 1000)
+    assert {"Vector", "Scalar", "DMA", "SBUF"} <= set(growing.inner_text().split())
+    growing.get_by_text("timed until").wait_for(timeout=SECONDS * 1000)
+    cell.place.locator(".nki-cancel").click()
+    cell.until_over()
+    assert "cancelled" in cell.bar.inner_text()
+    assert "timed until" in growing.inner_text()
+    assert cell.place.locator(".nki-cancel").is_hidden()
+    assert [text for text in cell.outputs() if text.startswith("Cancelled: chain was cancelled after 250,000 ")]
+
+
 def test_a_run_that_ends_gives_its_view_to_the_result_once(jupyter: Lab, tab: Window) -> None:
     _opened(
         jupyter,

@@ -107,7 +107,9 @@ def test_a_page_that_cannot_be_written_is_said_and_nothing_else(
     assert found.err.startswith("NKI021 ")
 
 
-def test_a_run_is_compared_with_a_profile_in_the_tables_of_neuron_explorer(tmp_path: Path) -> None:
+def test_a_run_is_compared_with_a_profile_in_the_tables_of_neuron_explorer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = profiled(KERNEL)
     measured = nki_lab.open(run.to_explorer(tmp_path / "profile"))
     found = run.compare(measured)
@@ -116,4 +118,7 @@ def test_a_run_is_compared_with_a_profile_in_the_tables_of_neuron_explorer(tmp_p
     assert found.figures.after.measured is True
     assert found.figures.latency.within_error
     assert len(found.figures.rows.before)
-    assert cli.main(["compare", str(run.save(tmp_path / "run.nkirec")), str(tmp_path / "profile")]) == 0
+    pair = [str(run.save(tmp_path / "run.nkirec")), str(tmp_path / "profile")]
+    assert cli.main(["compare", *pair]) == 0
+    assert "does not tell the lines of its transfers" in capsys.readouterr().out
+    assert cli.main(["compare", *reversed(pair), "--fail-on", "1000%"]) == 0

@@ -269,6 +269,28 @@ def test_one_core_and_two_pair_by_line() -> None:
     assert [item.utilisation.after <= 1 for item in found.engines]
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_transfers_of_a_profile_without_their_lines_are_neither_new_nor_gone(tmp_path: Path, turned: bool) -> None:
+    run = profiled(KERNEL)
+    pair = (run.recording, nki_lab.open(run.to_explorer(tmp_path / "profile")).recording)
+    found = compare(*reversed(pair)) if turned else compare(*pair)
+    assert all(item.rows.before == item.rows.after for item in found.lines)
+    (placeless,) = [item for item in found.lines if item.place is None]
+    assert placeless.rows.before == 16  # the transfers
+    assert sum(item.critical.change or 0 for item in found.lines) == found.latency.change
+    assert any("does not tell the lines of its transfers" in note for note in notes(found))
+    assert "without line" not in headline(found)
+    # What a simulated run counts in its summary, a profile shows over time.
+    (peak,) = [item for item in found.memory if item.name == "sbuf_occupied_bytes_per_partition"]
+    assert peak.before == peak.after
+
+
+def test_runs_that_tell_the_lines_of_their_transfers_are_compared_by_them() -> None:
+    found = compare(profiled(KERNEL).recording, profiled(edited("operand0=2.0", "operand0=3.0")).recording)
+    assert not found.placeless
+    assert sum(item.rows.before for item in found.lines if item.place is None) == 0
+
+
 def test_different_kernels_are_compared_by_time_only() -> None:
     other = """
 

@@ -4,7 +4,7 @@
  */
 
 /** Pixels that the views below the transport have at least, and in a cell at most. */
-const LEAST = 240;
+const LEAST = 228;
 const MOST = 720;
 /** What they take where their content would do with less. */
 const USUAL = 420;
@@ -91,16 +91,16 @@ function contentOf(frame: HTMLElement): number {
   return slot?.firstElementChild?.scrollHeight ?? 0;
 }
 
-/** What scrolls an element: the notebook, an editor's output, or nothing but the page. */
-function scrollerOf(element: Element): Element | null {
+/**
+ * What scrolls an element: the notebook, an editor's output, or nothing but the page. Elements that could scroll and are
+ * as high as what is in them, such as the outputs of JupyterLab, say nothing of the room: it would be what is drawn.
+ */
+export function scrollerOf(element: Element): Element | null {
   for (let one = element.parentElement; one !== null && one !== document.body; one = one.parentElement) {
-    const { overflowY } = getComputedStyle(one);
-    if (
-      (overflowY === 'auto' || overflowY === 'scroll') &&
-      one.clientHeight > 0 &&
-      one.clientHeight < one.scrollHeight + 1
-    )
-      if (one.clientHeight >= LEAST) return one;
+    const { overflowY, maxHeight } = getComputedStyle(one);
+    const scrolls = overflowY === 'auto' || overflowY === 'scroll';
+    const isBound = one.scrollHeight > one.clientHeight + SAME || (maxHeight !== 'none' && maxHeight !== '');
+    if (scrolls && isBound && one.clientHeight >= LEAST) return one;
   }
   return null;
 }

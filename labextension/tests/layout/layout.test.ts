@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { heightFor } from '../../src/layout/fitting';
+import { heightFor, scrollerOf } from '../../src/layout/fitting';
 import { rememberedFolds, rememberFolds, toggled, without } from '../../src/layout/parts';
 import { createScreen } from '../../src/layout/screen';
 import { mount } from '../../src/visualizer';
@@ -55,10 +55,42 @@ describe('the height of the views', () => {
     ['as high as the window allows', { above: 480, content: 600, room: 1000, fills: false }, 460],
     ['as high as the content asks for', { above: 480, content: 500, room: 2000, fills: false }, 500],
     ['no higher than is of use', { above: 480, content: 5000, room: 4000, fills: false }, 720],
-    ['high enough to be read', { above: 480, content: 600, room: 500, fills: false }, 240],
+    ['high enough to be read', { above: 480, content: 600, room: 500, fills: false }, 228],
     ['what is left of a panel', { above: 300, content: 100, room: 1000, fills: true }, 700],
   ])('is %s', (_, measured, height) => {
     expect(heightFor(measured)).toBe(height);
+  });
+});
+
+describe('the room of a view', () => {
+  const nested = (
+    ...boxes: readonly (readonly [client: number, scroll: number, maxHeight?: string])[]
+  ): HTMLElement[] => {
+    const made = boxes.map(([client, scroll, maxHeight = '']) => {
+      const box = document.createElement('div');
+      Object.assign(box.style, { overflowY: 'auto', maxHeight });
+      Object.defineProperties(box, { clientHeight: { value: client }, scrollHeight: { value: scroll } });
+      return box;
+    });
+    made.forEach((box, at) => (made[at - 1] ?? document.body).append(box));
+    return made;
+  };
+
+  afterEach(() => document.body.replaceChildren());
+
+  it('is what scrolls, not the outputs in it that are as high as the view', () => {
+    const [notebook, , root] = nested([1500, 3000], [746, 746], [744, 744]);
+    expect(scrollerOf(root)).toBe(notebook);
+  });
+
+  it('is that of outputs that have a height of their own', () => {
+    const [, output, root] = nested([1500, 1500], [400, 400, '400px'], [300, 300]);
+    expect(scrollerOf(root)).toBe(output);
+  });
+
+  it('is the window where nothing scrolls', () => {
+    const [, root] = nested([1500, 1500], [744, 744]);
+    expect(scrollerOf(root)).toBeNull();
   });
 });
 

@@ -207,6 +207,8 @@ def _pairing(found: Compared) -> Iterator[str]:
             f"Instructions: {number(counts[0])} paired, {number(counts[1])} only in the first run, "
             f"{number(counts[2])} only in the second."
         )
+    if found.placeless:
+        yield "A profile does not tell the lines of its transfers: in both runs they are part of what has no line."
     if found.by_number:
         yield "Lines are paired by their numbers where a run does not have the text of its source."
 

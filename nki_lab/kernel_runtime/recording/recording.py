@@ -147,6 +147,16 @@ class Recording:
         other._check_whole = None
         return other
 
+    def without_places(self, rows: Array) -> Recording:
+        """Return the same recording without the places in the source of some rows, which truth values choose."""
+        table = self.rows
+        sites = np.where(rows, -1, whole(table["site"]))
+        columns = {column.name: table[column.name] for column in table.spec.columns} | {"site": sites}
+        other = Recording.__new__(Recording)
+        other._tables = {**self._tables, "rows": Columns(table.spec, columns, len(table))}
+        other._check_whole = None
+        return other
+
     # Tables
 
     def table(self, name: str) -> Columns:

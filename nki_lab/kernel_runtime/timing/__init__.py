@@ -5,7 +5,7 @@ from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of
 from nki_lab.kernel_runtime.timing.counterfactual import makespans_without
 from nki_lab.kernel_runtime.timing.efficiency import cadence, curve
 from nki_lab.kernel_runtime.timing.path import Path
-from nki_lab.kernel_runtime.timing.walk import makespan_of, walk
+from nki_lab.kernel_runtime.timing.walk import Walk, makespan_of, walk
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, STALL_REASONS
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Path",
     "Timing",
     "VariantCost",
+    "Walk",
     "cadence",
     "costs_of",
     "curve",

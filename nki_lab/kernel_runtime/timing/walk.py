@@ -8,7 +8,8 @@ own; they share the rate of HBM. All times are whole picoseconds, so that equal 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -27,6 +28,15 @@ from nki_lab.kernel_runtime.timing.machine import interpreted, launch_of, machin
 _EVENTS: Final = 4096  # between two reports of progress
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Walk:
+    """A walk that goes on: the scheduled program, and the machine whose lanes and times tell how far it is."""
+
+    program: Program
+    schedule: Schedule
+    machine: Machine
+
+
 def walk(
     program: Program,
     schedule: Schedule,
@@ -34,17 +44,21 @@ def walk(
     allocation: Allocation | None = None,
     costs: Sequence[VariantCost] | None = None,
     arrivals: Mapping[int, int] = MappingProxyType({}),
+    *,
+    shown: bool = False,
 ) -> Timing:
     """Times of a scheduled program, with reasons and the critical path.
 
     `options` are the program's own unless given, and `costs` what its variants declare: others tell what would be. The
     allocation tells which PSUM bank a tensor is in; without it, tensors that the user did not place are taken to be in
     banks of their own. `arrivals` are the picoseconds at which the data of ops has come from other ranks, of those that
-    come later than this one. NKI010 for an instruction without cost.
+    come later than this one. With `shown` it is what the run shows of itself, as a `Walk`. NKI010 for an instruction
+    without cost.
     """
     chosen = program.options if options is None else options
     priced = costs_of(program) if costs is None else list(costs)
-    times = _simulated(machine_of(program, schedule, chosen, allocation, priced, arrivals))
+    show = (lambda machine: current_monitor().show(Walk(program, schedule, machine))) if shown else None
+    times = _simulated(machine_of(program, schedule, chosen, allocation, priced, arrivals), show)
     return timing_of(program, schedule, times, priced, launch_of(program, chosen), _teardown(program, chosen))
 
 
@@ -66,14 +80,16 @@ def _teardown(program: Program, options: Options) -> int:
     return picoseconds(program.arch.teardown_ns) if options.launch_overhead else 0
 
 
-def _simulated(machine: Machine) -> Times:
-    """Take all events of a machine, and return the times of its ops as arrays."""
+def _simulated(machine: Machine, show: Callable[[Machine], object] | None = None) -> Times:
+    """Take all events of a machine, and return the times of its ops as arrays; `show` it before the first."""
     compiled = event_loop_for(machine)
     take, events = (advance, _EVENTS) if compiled is None else (compiled, EVENTS)
     state = interpreted(machine) if compiled is None else as_arrays(machine)
     monitor = current_monitor()
     monitor.begin("timing", len(machine.times.start))
     begin = sum(machine.lanes.place)
+    if show is not None:
+        show(state)
     while take(*state, events):
         monitor.advance(int(sum(state.lanes.place)) - begin)
     stuck = [op for lane in range(len(state.lanes.end)) for op in _waiting(state, lane)]

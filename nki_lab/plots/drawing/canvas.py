@@ -39,6 +39,10 @@ def recording_of(run: Any) -> Recording:
     return found
 
 
+_NARROWEST: Final = 280
+"""Pixels of a figure in a layout that gives it no width of its own, as a column without `sizing_mode` does."""
+
+
 class Canvas:
     """A figure that is being drawn, with its colours."""
 
@@ -49,9 +53,11 @@ class Canvas:
         self._recording = recording
         self._below = below
         self.paint = Paint(theme)
-        chosen = {"height": _HEIGHT, "sizing_mode": "stretch_width", "tools": _TOOLS, **defaults, **options}
+        wide = {"sizing_mode": "stretch_width", "min_width": _NARROWEST}
+        chosen = {"height": _HEIGHT, **wide, "tools": _TOOLS, **defaults, **options}
         if "width" in options and "sizing_mode" not in options:
-            chosen.pop("sizing_mode")
+            for name in wide.keys() - options:
+                chosen.pop(name)
         self.figure = figure(**chosen)
         self._style()
         self._titles(title)

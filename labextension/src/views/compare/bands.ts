@@ -2,6 +2,7 @@
 import { DIM, type DrawContext, FONTS, plate, useFont } from '../timeline/draw_context';
 import { type Figure, placeOf } from '../timeline/figure';
 import { type Scale, xOf } from '../timeline/zoom';
+import { ticks } from '../../canvas/scale';
 import { widthOf } from '../../canvas/text';
 import * as format from '../../format';
 import type { Palette } from '../../types';
@@ -17,6 +18,8 @@ export interface Places {
 }
 
 const LABEL_ROOM = 34;
+/** Half of the room that a number of the axis takes. */
+const TICK = 18;
 
 /** Bands between equal stretches, with their names and how much longer they take below. */
 export function paintRibbons(
@@ -106,8 +109,14 @@ export function paintEnd(drawing: DrawContext, figure: Figure, top: number): voi
   context.textAlign = isLeft ? 'right' : 'left';
   context.textBaseline = 'middle';
   const wide = widthOf(context, text) + 8;
+  const [plate, end] = isLeft ? [x - wide - 1, x - 1] : [x + 1, x + 1 + wide];
   context.fillStyle = palette.bg;
-  context.fillRect(isLeft ? x - wide - 1 : x + 1, top + 1, wide, 19);
+  context.fillRect(plate, top + 1, end - plate, 19);
+  // A number of the axis is there as a whole, or not at all.
+  for (const tick of ticks(scale.from, scale.to, scale.width).values) {
+    const at = xOf(scale, tick);
+    if (at + TICK > plate && at - TICK < end) context.fillRect(at - TICK, top + 1, 2 * TICK, 19);
+  }
   context.fillStyle = palette.ink;
   context.fillText(text, isLeft ? x - 5 : x + 5, top + 11);
 }

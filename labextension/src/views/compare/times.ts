@@ -77,8 +77,12 @@ class Timelines implements Times {
   readonly plot = el('div', { class: 'nki-tl-plot nki-cmp-plot', tabindex: 0, role: 'group' });
   figures: Readonly<Record<Side, Figure>> | null = null;
   private readonly layouts: Readonly<Record<Side, Layout>>;
-  private readonly places: Places;
-  private readonly height: number;
+  private readonly titles = {
+    before: el('div', { class: 'nki-cmp-side' }),
+    after: el('div', { class: 'nki-cmp-side' }),
+  };
+  private places: Places;
+  private height = 0;
   private readonly base: Surface = createSurface();
   private readonly over: Surface = createSurface();
   private readonly gutters = { before: createGutter(nothingFolds), after: createGutter(nothingFolds) };
@@ -98,14 +102,12 @@ class Timelines implements Times {
     const { runs, comparison } = options;
     const both = [runs.before, runs.after];
     this.layouts = { before: layoutSide(runs.before, both), after: layoutSide(runs.after, both) };
-    const band = comparison.header.same_kernel && comparison.header.paired > 0 ? BAND : THIN;
-    const below = TITLE + this.layouts.before.height;
-    this.places = { top: { before: TITLE, after: below + band + TITLE }, ribbons: [below + 4, below + band - 4] };
-    this.height = below + band + TITLE + this.layouts.after.height;
+    this.places = this.placesNow();
     this.lines = new LineTable(runs, comparison);
     this.over.element.classList.add('nki-tl-over');
     this.plot.append(this.base.element, this.over.element);
-    this.body = el('div', { class: 'nki-tl-body', style: { height: `${this.height}px` } }, this.gutter(), this.plot);
+    this.body = el('div', { class: 'nki-tl-body' }, this.gutter(), this.plot);
+    this.arrange();
     this.body.append(this.card.element);
     this.element = el('div', { class: 'nki-tl nki-cmp-times' }, this.body);
     for (const side of SIDES) {
@@ -120,27 +122,40 @@ class Timelines implements Times {
     document.fonts?.addEventListener('loadingdone', this.fontsCame);
   }
 
+  /** Where everything is: apart where bands join the runs. */
+  private placesNow(): Places {
+    const { comparison, store } = this.options;
+    const { same_kernel: same, paired } = comparison.header;
+    const band = same && paired > 0 && store.state.alignment !== 'start' ? BAND : THIN;
+    const below = TITLE + this.layouts.before.height;
+    return { top: { before: TITLE, after: below + band + TITLE }, ribbons: [below + 4, below + band - 4] };
+  }
+
+  private arrange(): void {
+    const { top, ribbons } = this.places;
+    this.height = top.after + this.layouts.after.height;
+    setStyle(this.body, { height: `${this.height}px` });
+    for (const side of SIDES) {
+      setStyle(this.titles[side], { top: `${top[side] - TITLE}px`, height: `${TITLE}px` });
+      setStyle(this.gutters[side].element, { top: `${top[side]}px`, height: `${this.layouts[side].height}px` });
+    }
+    setStyle(this.caption, { top: `${ribbons[0]}px`, height: `${Math.max(0, ribbons[1] - ribbons[0])}px` });
+  }
+
   private gutter(): HTMLElement {
     const { runs, comparison } = this.options;
     const column = el('div', { class: 'nki-tl-gutter nki-cmp-gutter' });
     SIDES.forEach((side, number) => {
       const label = comparison.header.labels[number] ?? side;
       const chip = el('b', { class: `nki-cmp-letter nki-cmp-${side}` }, letter(side));
-      const title = el(
-        'div',
-        { class: 'nki-cmp-side', title: comparison.header.sides[number] },
-        chip,
-        el('span', {}, label),
-      );
-      setStyle(title, { top: `${this.places.top[side] - TITLE}px`, height: `${TITLE}px` });
+      const title = this.titles[side];
+      setAttribute(title, 'title', comparison.header.sides[number] ?? null);
+      title.append(chip, el('span', {}, label));
       const gutter = this.gutters[side];
       gutter.arrange(this.layouts[side], runs[side]);
       gutter.element.classList.add('nki-cmp-names');
-      setStyle(gutter.element, { top: `${this.places.top[side]}px`, height: `${this.layouts[side].height}px` });
       column.append(title, gutter.element);
     });
-    const [top, bottom] = this.places.ribbons;
-    setStyle(this.caption, { top: `${top}px`, height: `${bottom - top}px` });
     column.append(this.caption);
     return column;
   }
@@ -216,6 +231,11 @@ class Timelines implements Times {
 
   private layout(width: number): void {
     const { runs } = this.options;
+    const places = this.placesNow();
+    if (places.top.after !== this.places.top.after) {
+      this.places = places;
+      this.arrange();
+    }
     const scales = this.scales(width);
     const figure = (side: Side): Figure => layoutFigure(runs[side], this.layouts[side], scales[side]);
     this.figures = { before: figure('before'), after: figure('after') };
