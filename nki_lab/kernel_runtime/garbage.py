@@ -49,14 +49,28 @@ def gc_relaxed() -> Iterator[None]:
 def collect_all() -> None:
     """Collect garbage, and give the memory that is free then back to the system, where its C library can."""
     gc.collect()
-    _trim()(0)
+    _glibc("malloc_trim")(0)
+
+
+_MMAP_THRESHOLD: Final = -3
+_ARENA_MAX: Final = -8
+"""Numbers of glibc's parameters in `malloc.h`."""
+
+
+def give_blocks_back() -> None:
+    """Have glibc give blocks of 128 KiB and more back to the system when they are freed, and its threads share a heap.
+
+    For processes that parse large texts: else memory of the parser stays with them, once for each thread.
+    """
+    _glibc("mallopt")(_MMAP_THRESHOLD, 128 << 10)
+    _glibc("mallopt")(_ARENA_MAX, 1)
 
 
 @cache
-def _trim() -> Callable[[int], object]:
-    """Return glibc's `malloc_trim`; a function that does nothing on other systems."""
+def _glibc(name: str) -> Callable[..., object]:
+    """Return a function of glibc; one that does nothing on other systems."""
     try:
-        found: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
+        found: Callable[..., object] = getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):  # TypeError: Windows has no library without a name
-        return lambda _padding: None
+        return lambda *_arguments: None
     return found

@@ -7,7 +7,7 @@ import gc
 import traceback
 from typing import Final
 
-from nki_lab.kernel_runtime.garbage import collect_all
+from nki_lab.kernel_runtime.garbage import collect_all, give_blocks_back
 
 QUIET_SECONDS: Final = 1.0
 """After so long without a message, garbage is collected,"""
@@ -36,6 +36,7 @@ class Collector:
 
     def begin(self) -> None:
         """Take over from Python; what is loaded stays, and is not looked at again."""
+        give_blocks_back()
         gc.collect()
         gc.freeze()
         gc.disable()

@@ -20,7 +20,7 @@ from typing import BinaryIO, Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import arch_of
-from nki_lab.kernel_runtime.garbage import collect_all
+from nki_lab.kernel_runtime.garbage import collect_all, give_blocks_back
 from nki_lab.kernel_runtime.interpreter import Budget, Buffer, ModuleFinder, Stopped, site_folders
 from nki_lab.lsp.messages import Answer, Begun, Buffers, Close, Job, Message, Question, Reply, Reset, receive, send
 from nki_lab.lsp.settings import project_of
@@ -250,6 +250,7 @@ def main() -> None:
     """Work until standard input ends."""
     source, output = own_streams()
     _bound_memory()
+    give_blocks_back()
     if sys.argv[1:] == ["background"] and hasattr(os, "nice"):
         os.nice(5)
     worker = Worker(output)

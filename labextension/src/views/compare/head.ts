@@ -113,6 +113,11 @@ function choice<T extends string>(
   };
 }
 
+/** Return a sentence in pieces, with what stands between backticks as code. */
+function withCode(sentence: string): (HTMLElement | string)[] {
+  return sentence.split('`').map((piece, at) => (at % 2 === 1 ? el('code', {}, piece) : piece));
+}
+
 function facts(header: ComparisonHeader, runs: Readonly<Record<Side, Run>>): HTMLElement {
   return el(
     'div',
@@ -121,7 +126,7 @@ function facts(header: ComparisonHeader, runs: Readonly<Record<Side, Run>>): HTM
     el(
       'div',
       { class: 'nki-cmp-why' },
-      el('p', { class: 'nki-cmp-sentence' }, header.sentence),
+      el('p', { class: 'nki-cmp-sentence' }, ...withCode(header.sentence)),
       ...header.notes.map(note => el('p', { class: 'nki-cmp-note' }, note)),
     ),
     el('dl', { class: 'nki-cmp-figures' }, ...figures(header, runs)),
