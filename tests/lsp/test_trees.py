@@ -6,7 +6,9 @@ import ast
 import asyncio
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import pytest
 
@@ -16,6 +18,8 @@ from nki_lab.lsp.texts import Module
 from nki_lab.lsp.trees import Trees
 from nki_lab.query import Examination
 from nki_lab.source import SyntaxFacts
+
+T = TypeVar("T")
 
 TEXT = "import nki\n\n\n@nki.jit\ndef double(x):\n    y = x + x\n    return y\n"
 BROKEN = TEXT.replace("x + x", "(x + ")
@@ -32,6 +36,12 @@ def _no_collection() -> Iterator[None]:
 
 def version(text: str) -> Module:
     return Module(URI, (text,), ((URI, tuple(text.split("\n"))),), (0,), is_notebook=False)
+
+
+def in_a_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run `work` in a thread of its own: the test's may have a loop, that of a browser."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(work())).result()
 
 
 async def asked(trees: Trees, readings: Readings, text: str) -> weakref.ref[ast.AST]:
@@ -56,7 +66,7 @@ def test_nothing_keeps_the_tree_of_an_earlier_version() -> None:
         await trees.analysed(version(BROKEN), lambda _facts: None)  # somebody asks something else
         assert first() is None
 
-    asyncio.run(edits())
+    in_a_loop(edits)
 
 
 def test_an_error_keeps_no_tree() -> None:
@@ -78,4 +88,4 @@ def test_an_error_keeps_no_tree() -> None:
         let_go(caught.value)
         return first
 
-    assert asyncio.run(refused())() is None
+    assert in_a_loop(refused)() is None
