@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,7 +37,7 @@ def recorded_summary(recording: Recording) -> Summary:
     return Summary({name: value for name, value in recording.summary.items() if name not in _APART})
 
 
-class Recorded:
+class Recorded(ABC):
     """A run with its recording: `name` of the kernel, `target`, `diagnostics`."""
 
     name: str
@@ -51,9 +52,9 @@ class Recorded:
         return recorded_summary(self.recording)
 
     @property
+    @abstractmethod
     def recording(self) -> Recording:
         """The instructions of the run with lanes and times, as tables that views and exports read."""
-        raise NotImplementedError
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the recording, and pinned tiles, into a folder, by custom called something.nkirec; what was there is

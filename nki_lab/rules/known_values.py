@@ -63,11 +63,13 @@ class KnownValues:
         """Return the value of a name that a scope mentions."""
         known = self._names.get((scope, name))
         if known is None:
-            read, self._read = self._read, None
-            place = scope.binder(name)
-            known = self._starred(name, scope) if place is None else self._binding(name, place)
+            read, self._read = self._read, None  # what its own value comes from is not of this scope
+            try:
+                place = scope.binder(name)
+                known = self._starred(name, scope) if place is None else self._binding(name, place)
+            finally:
+                self._read = read
             self._names[scope, name] = known
-            self._read = read
         if self._read is not None:
             self._read[name] = known
         return known
@@ -77,8 +79,10 @@ class KnownValues:
         """Give the names of a scope that are asked for meanwhile, with their values: all that a finding comes from."""
         read: dict[str, Value] = {}
         self._read = read
-        yield read
-        self._read = None
+        try:
+            yield read
+        finally:
+            self._read = None
 
     def _starred(self, name: str, scope: NameUses) -> Value:
         """Return what a name is that only `from module import *` can bind."""

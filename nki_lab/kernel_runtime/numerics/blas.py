@@ -149,6 +149,3 @@ def single_thread() -> Iterator[None]:
             _users -= 1
             if choose is not None and not _users:
                 choose(_before)
-
-
-_sgemm()  # sought with this module, not by the first product

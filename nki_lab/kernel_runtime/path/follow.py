@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -114,7 +115,7 @@ def register_reads(program: Program) -> list[tuple[int, int, int]]:
     return sorted([*found, *attributes])
 
 
-class Follower(Generic[Entry, Token]):
+class Follower(ABC, Generic[Entry, Token]):
     """Walks the blocks and loops of a program in the order in which the chip does.
 
     `values` are the registers' contents by number, None where they are unknown. Subclasses decide `more`, whether a
@@ -139,28 +140,28 @@ class Follower(Generic[Entry, Token]):
 
     # -- decisions and notes of subclasses -----------------------------------------------------------------------------
 
+    @abstractmethod
     def more(self, region: Region, entry: Entry, done: int, known: bool | None) -> bool:
         """Whether a loop makes an iteration beyond `done`; `known`: as the registers have it, None where unknown."""
-        raise NotImplementedError
 
     def at_once(self, region: Region, count: int | None) -> int:
         """Return how many of the first iterations are not walked one by one; `count` is the registers' trip count."""
         return 0
 
+    @abstractmethod
     def loaded(self, op: int) -> int | None:
         """Return the value that `op`, which loads a register, reads this time."""
-        raise NotImplementedError
 
+    @abstractmethod
     def enter(self, region: Region) -> Entry:
         """Enter a loop; return a token of this time."""
-        raise NotImplementedError
 
     def leave(self, region: Region, entry: Entry, done: int) -> None:
         """Leave a loop after `done` iterations."""
 
+    @abstractmethod
     def begin(self, region: Region, done: int) -> Token:
         """Begin an iteration, its register being set; the result goes to `finish`."""
-        raise NotImplementedError
 
     def finish(self, region: Region, token: Token) -> None:
         """Finish an iteration."""
