@@ -75,7 +75,8 @@ class Ops(NamedTuple):
 class Lanes(NamedTuple):
     """The lanes, and how far each of them is.
 
-    `place` is that of the head in `Ops.order`, before `end`; `cursor` the first edge of the head whose end is not known
+    `place` is that of the head in `Ops.order`, before `end`; where an engine's head comes to `halt`, the event loop
+    halts for a look at the machine. `cursor` is the first edge of the head whose end is not known
     yet, `avail`, `cause` and `edge_kind` the latest of those before. `pred` to `setup_reason` are why the head starts
     when it does, where it waits for locks. A DMA queue has triggered the transfers from `data_place` to before `place`;
     `placed` tells whether the first of them has its streams already, `woken_by` which stream told it to try again, and
@@ -88,6 +89,7 @@ class Lanes(NamedTuple):
     guards_all: Numbers
     data_reason: Numbers
     end: Numbers
+    halt: Numbers
     ramp_at: Numbers
     tiles_at: Numbers
     place: Numbers

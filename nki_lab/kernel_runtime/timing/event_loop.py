@@ -49,7 +49,7 @@ CORE: Final = EDGE_KINDS.index("core")
 def advance(
     constants: Constants, variants: Variants, ops: Ops, lanes: Lanes, shared: Shared, times: Times, budget: int
 ) -> bool:
-    """Take `budget` events, or all that there are; return whether there may be more."""
+    """Take `budget` events, or all that there are, or those until a lane halts; return whether there may be more."""
     hop, launch, table_load, tile_load, gap = (
         constants.hop,
         constants.launch,
@@ -67,12 +67,13 @@ def advance(
     lane_of, lane_flow, reused, loops = ops.lane, ops.lane_flow, ops.reused, ops.loops
     lock_start, lock_of, stream_start, stream_of = ops.lock_start, ops.lock, ops.stream_start, ops.stream
     delays, arrivals, first_waiter = ops.delay, ops.arrival, ops.first_waiter
-    core, is_queue, guards_all, data_reason, end = (
+    core, is_queue, guards_all, data_reason, end, halts = (
         lanes.core,
         lanes.is_queue,
         lanes.guards_all,
         lanes.data_reason,
         lanes.end,
+        lanes.halt,
     )
     ramp_at, tiles_at = lanes.ramp_at, lanes.tiles_at
     places, free_from, lasts, cursors, avails = lanes.place, lanes.free, lanes.last, lanes.cursor, lanes.avail
@@ -350,7 +351,7 @@ def advance(
             continue
 
         # -- take ops of a lane as long as it is known when they start, and nothing can come in between -------------
-        place, stop, free, last = places[lane], end[lane], free_from[lane], lasts[lane]
+        place, stop, free, last = places[lane], halts[lane], free_from[lane], lasts[lane]
         at, available, cause, edge_kind = cursors[lane], avails[lane], causes[lane], edge_kinds[lane]
         ramp, tiles, all_guarded = ramp_at[lane], tiles_at[lane], guards_all[lane] >= 0
         if given:
@@ -483,6 +484,14 @@ def advance(
                 other = next_waiter[other]
             place += 1
             at, available, cause = edge_start[order[place]] if place < stop else 0, 0, -1
+        else:
+            if place < end[lane]:
+                # It halts for a look, and goes on before all others.
+                places[lane], free_from[lane], lasts[lane] = place, free, last
+                cursors[lane], avails[lane], causes[lane] = edge_start[order[place]], 0, -1
+                edge_kinds[lane] = edge_kind
+                woken.append(lane)
+                break
         places[lane], free_from[lane], lasts[lane] = place, free, last
         cursors[lane], avails[lane], causes[lane], edge_kinds[lane] = at, available, cause, edge_kind
 

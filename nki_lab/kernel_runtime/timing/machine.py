@@ -263,6 +263,7 @@ def _lanes(
         ],
         data_reason=[data_from(lane.name, lane.kind) for lane in lanes],
         end=begin[1:],
+        halt=begin[1:],
         ramp_at=[
             lane.core * RAMP_FIELDS if mine and has_ramp else -1 for lane, mine in zip(lanes, on_array, strict=True)
         ],

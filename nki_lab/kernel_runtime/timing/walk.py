@@ -23,9 +23,14 @@ from nki_lab.kernel_runtime.timing.columns import Machine, Times
 from nki_lab.kernel_runtime.timing.compiled import EVENTS, as_arrays, event_loop_for
 from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of, picoseconds
 from nki_lab.kernel_runtime.timing.event_loop import advance
+from nki_lab.kernel_runtime.timing.extrapolation import extrapolation_of
 from nki_lab.kernel_runtime.timing.machine import interpreted, launch_of, machine_of, times_of
 
 _EVENTS: Final = 4096  # between two reports of progress
+
+_SPACING: Final = 150
+_COMPILED_SPACING: Final = 1500
+"""Ops between the first looks at a loop: in the time of a look, the interpreter and machine code walk half of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,19 +51,22 @@ def walk(
     arrivals: Mapping[int, int] = MappingProxyType({}),
     *,
     shown: bool = False,
+    every_op: bool = False,
 ) -> Timing:
     """Times of a scheduled program, with reasons and the critical path.
 
     `options` are the program's own unless given, and `costs` what its variants declare: others tell what would be. The
     allocation tells which PSUM bank a tensor is in; without it, tensors that the user did not place are taken to be in
     banks of their own. `arrivals` are the picoseconds at which the data of ops has come from other ranks, of those that
-    come later than this one. With `shown` it is what the run shows of itself, as a `Walk`. NKI010 for an instruction
+    come later than this one. With `shown` it is what the run shows of itself, as a `Walk`. Repetitions of loops are
+    filled in where they are known, with equal results, unless `every_op` is to be walked. NKI010 for an instruction
     without cost.
     """
     chosen = program.options if options is None else options
     priced = costs_of(program) if costs is None else list(costs)
     show = (lambda machine: current_monitor().show(Walk(program, schedule, machine))) if shown else None
-    times = _simulated(machine_of(program, schedule, chosen, allocation, priced, arrivals), show)
+    machine = machine_of(program, schedule, chosen, allocation, priced, arrivals)
+    times = _simulated(machine, show, every_op=every_op)
     return timing_of(program, schedule, times, priced, launch_of(program, chosen), _teardown(program, chosen))
 
 
@@ -80,17 +88,22 @@ def _teardown(program: Program, options: Options) -> int:
     return picoseconds(program.arch.teardown_ns) if options.launch_overhead else 0
 
 
-def _simulated(machine: Machine, show: Callable[[Machine], object] | None = None) -> Times:
+def _simulated(
+    machine: Machine, show: Callable[[Machine], object] | None = None, *, every_op: bool = False
+) -> Times:
     """Take all events of a machine, and return the times of its ops as arrays; `show` it before the first."""
     compiled = event_loop_for(machine)
     take, events = (advance, _EVENTS) if compiled is None else (compiled, EVENTS)
     state = interpreted(machine) if compiled is None else as_arrays(machine)
+    looks = None if every_op else extrapolation_of(machine, state, _SPACING if compiled is None else _COMPILED_SPACING)
     monitor = current_monitor()
     monitor.begin("timing", len(machine.times.start))
     begin = sum(machine.lanes.place)
     if show is not None:
         show(state)
     while take(*state, events):
+        if looks is not None:
+            looks.look()
         monitor.advance(int(sum(state.lanes.place)) - begin)
     stuck = [op for lane in range(len(state.lanes.end)) for op in _waiting(state, lane)]
     if stuck:
