@@ -23,20 +23,21 @@ from nki_lab.kernel_runtime.timing.locks import RAMP_FIELDS
 from nki_lab.kernel_runtime.timing.moments import Moment, Relation, Subject, powered
 from nki_lab.kernel_runtime.timing.repeats import Repeat, repeats_of
 
-_LOOKS: Final = 8  # at machines that are compared with one: then with a later one, twice as far apart
+_LOOKS: Final = 4  # at machines that are compared with one: then with a later one, twice as far apart
+_ROOM: Final = 4  # looks that there are to be room for
 
 
-def extrapolation_of(laid_out: Machine, machine: Machine, spacing: int) -> Extrapolation | None:
+def extrapolation_of(laid_out: Machine, machine: Machine, spacing: int, least: int) -> Extrapolation | None:
     """Return what looks at a machine while it runs; None where no loop repeats, or it does not pay.
 
     `laid_out` is the machine before its first event, with its columns of ops as arrays; `machine` is the one that runs.
-    A look costs as much as the walk of a part of `spacing` ops.
+    The first looks are `spacing` ops apart, of which a look may cost half the time; stretches have at least `least` ops.
     """
     if laid_out.constants.limit or laid_out.constants.has_arrivals:
         # Cores of a launch go through their loops side by side, but their ops stand one after the other; and what comes
         # from other ranks comes at times of its own.
         return None
-    repeats = repeats_of(laid_out)
+    repeats = repeats_of(laid_out, least)
     return Extrapolation(laid_out.ops, machine, repeats, spacing) if repeats else None
 
 
@@ -51,17 +52,17 @@ class Extrapolation:
         self._repeats = repeats[::-1]
         self._watched = -1
         self._before = [int(place) for place in machine.lanes.place]
-        self._first: Moment | None = None
+        self._first: Moment | None = None  # with which others are compared, in part
+        self._second: Moment | None = None  # with which the next one is compared in full
+        self._first_at = 0
         self._next_stretch()
 
     # -- halts -----------------------------------------------------------------------------------------------------
     def _next_stretch(self) -> None:
         """Let the engines of the next stretch halt in it; whichever does so first is watched."""
-        self._release()
+        engines = self._subject.machine.lanes.is_queue
         while self._repeats:
             self._repeat = self._repeats.pop()
-            self._spaced = max(1, -(-self._spacing // self._repeat.period))
-            engines = self._subject.machine.lanes.is_queue
             self._left = [lane for lane, other in enumerate(self._repeat.lanes) if other >= 0 and not engines[lane]]
             if self._halt_any():
                 return
@@ -69,27 +70,30 @@ class Extrapolation:
     def _halt_any(self) -> bool:
         """Let those engines halt that have not been watched in this stretch; return whether any will."""
         self._watched, self._first, self._second = -1, None, None
-        self._spread, self._looks = self._spaced, 0
-        return any([self._halt(lane, 1) for lane in self._left])
+        self._spread, self._looks, self._most = _round(-(-self._spacing // self._repeat.period)), 0, 1
+        return any([self._halt(lane, 1, _ROOM * self._spread) for lane in self._left])
 
     def _release(self) -> None:
         lanes = self._subject.machine.lanes
         for lane, end in enumerate(lanes.end):
             lanes.halt[lane] = end
 
-    def _halt(self, lane: int, periods: int) -> bool:
-        """Let an engine halt so many periods from here; return whether that is before the end of the stretch."""
-        lanes, repeat = self._subject.machine.lanes, self._repeat
-        mine = self._order[self._begins[lane] : int(lanes.end[lane])]
-        first, after, end = np.searchsorted(
-            mine, (repeat.begin, repeat.begin + repeat.period, repeat.end)
-        ).tolist()
-        step, place = after - first, int(lanes.place[lane]) - self._begins[lane]
-        passed = max(0, place - first) // step
-        halt = first + (passed + periods) * step
-        if not first < halt < end:
+    def _bounds(self, lane: int) -> tuple[int, int, int]:
+        """Return the places of a lane's first op in the stretch and behind its last one, and its ops in a period."""
+        repeat, begin = self._repeat, self._begins[lane]
+        mine = self._order[begin : int(self._subject.machine.lanes.end[lane])]
+        ops = (repeat.begin, repeat.begin + repeat.period, repeat.end)
+        first, after, end = (begin + np.searchsorted(mine, ops)).tolist()
+        return first, end, after - first
+
+    def _halt(self, lane: int, periods: int, room: int = 0) -> bool:
+        """Let an engine halt so many periods from here; return whether `room` periods are left there."""
+        lanes = self._subject.machine.lanes
+        first, end, step = self._bounds(lane)
+        halt = first + (max(0, int(lanes.place[lane]) - first) // step + periods) * step
+        if halt + room * step >= end:
             return False
-        lanes.halt[lane] = self._begins[lane] + halt
+        lanes.halt[lane] = halt
         return True
 
     def look(self) -> None:
@@ -105,80 +109,67 @@ class Extrapolation:
             self._release()
         moment = Moment(self._subject, self._repeat, self._before)
         self._before = moment.places
-        self._compare(moment)
+        first, _, step = self._bounds(lane)
+        periods = self._compare(moment, (int(lanes.place[lane]) - first) // step)
+        if not periods or not self._halt(lane, periods):
+            # Another engine of the stretch may be worth a look, or the next stretch.
+            self._release()
+            if not self._halt_any():
+                self._next_stretch()
 
-    def _compare(self, moment: Moment) -> None:
-        """Compare the machine with what it was, and let it halt again."""
-        lanes = self._subject.machine.lanes
-        begin = self._begins[self._watched]
-        mine = self._order[begin : int(lanes.end[self._watched])]
-        first, after = np.searchsorted(mine, (self._repeat.begin, self._repeat.begin + self._repeat.period)).tolist()
-        at = (int(lanes.place[self._watched]) - begin - first) // (after - first)
-        if self._first is None:
-            self._first, self._first_at, self._looks = moment, at, 0
-            moment.complete()
-        elif self._second is None:
-            self._looks += 1
-            if self._relation(self._first, moment, at - self._first_at):
-                self._second, self._second_at = moment, at
-                self._go_on(at - self._first_at)
-                return
-            if self._looks == _LOOKS:
-                self._spread *= 2
-                self._first, self._first_at, self._looks = moment, at, 0
+    def _compare(self, moment: Moment, at: int) -> int:
+        """Compare the machine with what it was, `at` periods after the begin; return in how many to look again, if so.
+
+        The first machine of a few is compared with those after it, in heads and events only. Where these are the same,
+        the later one is compared in full with what it is as many periods later.
+        """
+        if self._first is not None:
+            relation = Relation(self._repeat, at - self._first_at, self._first, moment, self._watched)
+            near = relation.is_near
+            if near and self._second is None:
                 moment.complete()
-        else:
-            relation = self._relation(self._second, moment, at - self._second_at)
-            if relation is not None and self._filled(relation):
-                self._give_up()
-                return
-            self._first, self._first_at, self._second, self._looks = moment, at, None, 0
-            moment.complete()
-        self._go_on(self._spread)
-
-    def _go_on(self, periods: int) -> None:
-        if not self._halt(self._watched, periods):
-            self._give_up()
-
-    def _give_up(self) -> None:
-        """Watch another engine of the stretch, or go to the next stretch."""
-        self._release()
-        if not self._halt_any():
-            self._next_stretch()
-
-    def _relation(self, before: Moment, after: Moment, count: int) -> Relation | None:
-        """Return how a moment follows from an earlier one, None if it does not."""
-        found = Relation(self._repeat, count, before, after, self._watched)
-        if not found.is_near:
-            return None
-        after.complete()
-        return found if found.is_same else None
+                self._second, self._first, self._first_at = moment, moment, at
+                return relation.step // self._repeat.period
+            if self._second is not None:
+                if near and self._filled(relation):
+                    return 0
+                self._second = None
+            elif self._looks < self._most:
+                self._looks += 1
+                return self._spread
+            elif self._most < _LOOKS:
+                self._most *= 2
+            else:
+                self._spread *= 2
+        self._first, self._first_at, self._looks = moment, at, 1
+        return self._spread
 
     # -- what is filled in -----------------------------------------------------------------------------------------
     def _filled(self, relation: Relation) -> bool:
-        """Fill in all whole rounds that are left of the stretch, where the last one proves that all are the same."""
+        """Fill in all whole rounds that are left of the stretch, if the machine is what it was a round before."""
         after, step = relation.after, relation.step
-        assert self._first is not None and self._second is not None
-        former = Relation(self._repeat, step // self._repeat.period, self._first, self._second, self._watched)
+        after.complete()
+        if not relation.is_same or not relation.columns_follow(self._subject.times):
+            return False
         rounds = (self._repeat.end - 1 - after.high) // step
         for lane, (op, _) in enumerate(after.waits):
             if op > after.high and not after.moving[lane]:  # a lane that is to be woken within
                 rounds = min(rounds, (op - 1 - after.high) // step)
-        if rounds < 1 or former.shift != relation.shift or not relation.columns_follow(self._subject.times):
-            return False
-        anchors = _anchored(former), _anchored(relation)
-        if any(then != now for then, now in zip(*anchors, strict=True) if then is not None):
-            return False
-        _Leap(relation, rounds, self._order, self._begins).take()
-        self.filled += rounds * int(relation.moves(after.low - step, after.low).sum())
-        self._before = [int(place) for place in self._subject.machine.lanes.place]
+        if rounds > 0:
+            _Leap(relation, rounds, self._order, self._begins).take()
+            self.filled += rounds * int(relation.moves(after.low - step, after.low).sum())
+            self._before = [int(place) for place in self._subject.machine.lanes.place]
         return True
 
 
-def _anchored(relation: Relation) -> list[int]:
-    """Return by how much the anchor of each descriptor generator is later."""
-    before, after = relation.before.shared.trigger_anchor, relation.after.shared.trigger_anchor
-    return [after[relation.trigger(number)] - anchor for number, anchor in enumerate(before)]
+def _round(periods: int) -> int:
+    """Return a number of periods, at least so many, that loops within loops are likely to divide."""
+    scale = 1
+    while True:
+        for number in (1, 2, 3, 4, 6, 12, 24):
+            if number * scale >= periods:
+                return number * scale
+        scale *= 60
 
 
 class _Leap:

@@ -68,6 +68,7 @@ class Moment:
                 zip(repeat.lanes, self.heads, self.places, before, strict=True)
             )
         ]
+        self.moving_heads = sorted(head for head, moving in zip(self.heads, self.moving, strict=True) if moving)
 
     def complete(self) -> None:
         """Put down the rest, of the machine as it still is."""
@@ -153,20 +154,27 @@ class Relation:
     """One moment seen from an earlier one, `count` repetitions before it."""
 
     def __init__(self, repeat: Repeat, count: int, before: Moment, after: Moment, watched: int) -> None:
-        self.repeat, self.before, self.after = repeat, before, after
+        self.repeat, self.before, self.after, self._count = repeat, before, after, count
         self.step = count * repeat.period
         self.shift = after.free[watched] - before.free[watched]
-        lanes, self.locks, self.streams = (
-            powered(table, count) for table in (repeat.lanes, repeat.locks, repeat.streams)
-        )
-        self.lanes = [lane if moving else at for at, (lane, moving) in enumerate(zip(lanes, before.moving, strict=True))]
+        self.lanes: list[int] = []
+        self.locks: list[int] = []
+        self.streams: list[int] = []
+        self.fixed = [-1]  # what ops may have waited for in all repetitions
 
     @property
     def is_near(self) -> bool:
         """Whether heads and events of the later moment are those of the earlier one."""
-        before, after, lanes = self.before, self.after, self.lanes
+        before, after = self.before, self.after
         if len(before.events) != len(after.events) or any(not before.moving[event[3]] for event in before.events):
             return False
+        if [op + self.step for op in before.moving_heads] != after.moving_heads:
+            return False  # most often
+        lanes, self.locks, self.streams = (
+            powered(table, self._count) for table in (self.repeat.lanes, self.repeat.locks, self.repeat.streams)
+        )
+        lanes = [lane if moving else at for at, (lane, moving) in enumerate(zip(lanes, before.moving, strict=True))]
+        self.lanes = lanes
         for lane, other in enumerate(lanes):
             moved = self.step if before.moving[lane] else 0
             if before.moving[lane] != after.moving[other] or before.heads[lane] + moved != after.heads[other]:
@@ -322,14 +330,19 @@ class Relation:
         return number - lane + self.lanes[lane] if lane < len(self.lanes) else number
 
     def _triggers_follow(self) -> bool:
-        before, after = self.before.shared, self.after.shared
+        before, after, ready = self.before.shared, self.after.shared, self.before.columns[2]
+        latest = self.before.horizon - self.before.machine.constants.hop
         for number, free in enumerate(before.trigger_free):
             other = self.trigger(number)
             later = after.trigger_free[other]
             anchor, later_anchor = before.trigger_anchor[number], after.trigger_anchor[other]
-            # An anchor may be the same op, or the start of the kernel, for as long as its trigger is never idle.
             if later_anchor - anchor not in (0, self.step) or (free > 0) != (later > 0):
                 return False
+            if anchor == later_anchor and anchor >= 0:
+                # It may be the same for as long as its trigger is never idle. One of long ago was not entered now.
+                if not 0 <= ready[anchor] < latest:
+                    return False
+                self.fixed.append(anchor)
             if free and not (self._later(free, later) or self._past(free, later)):
                 return False
         return True
@@ -424,7 +437,7 @@ class Relation:
         past = (before[2] >= 0) & (after[2] >= 0)
         ok = (start == self.shift) | ((before[0] == 0) & (after[0] == 0))
         ok &= (past & (ready == self.shift)) | unknown
-        ok &= (pred == self.step) | (pred == 0)
+        ok &= (pred == self.step) | ((pred == 0) & np.isin(before[3], self.fixed))
         ok &= (served == self.shift) | ((before[5] == 0) & (after[5] == 0))
         for at in (1, 4, 6, 7, 8, 9):
             ok &= before[at] == after[at]

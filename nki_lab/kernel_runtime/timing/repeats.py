@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.timing.columns import Lanes, Machine, Ops
 
-LEAST: Final = 600
-"""Ops of a stretch that is worth a look: in fewer, the first repetitions take most of the time."""
-
 _FEWEST: Final = 6  # repetitions of a stretch
 _SAMPLES: Final = 12  # places of a program at which a stretch is looked for
 _WINDOWS: Final = (16, 128, 1024)  # ops that are to come again: those of an inner loop, and of loops around it
@@ -43,14 +40,14 @@ class Repeat(NamedTuple):
     constants: dict[int, Column]
 
 
-def repeats_of(machine: Machine) -> list[Repeat]:
-    """Return stretches that repeat, one after the other. `machine` has its columns of ops as arrays."""
+def repeats_of(machine: Machine, least: int) -> list[Repeat]:
+    """Return stretches of at least so many ops that repeat, in order. `machine` has its columns of ops as arrays."""
     ops, count = machine.ops, len(machine.ops.variant)
-    if count < LEAST or not any(_places(ops.variant, at, window) for at, window in _looks(count)):
+    if count < least or not any(_places(ops.variant, at, window) for at, window in _looks(count)):
         return []
     if not _in_program_order(ops, machine.lanes):
         return []  # places in a lane tell no order of ops: none of our schedules but one that a user has reordered
-    searched = _Search(machine)
+    searched = _Search(machine, least)
     found: list[Repeat] = []
     for at in sorted({at for at, _ in _looks(count)}):
         if not any(repeat.begin <= at < repeat.end for repeat in found):
@@ -95,8 +92,8 @@ def _in_program_order(ops: Ops, lanes: Lanes) -> bool:
 class _Search:
     """A machine whose stretches are looked for, with what more than one look needs."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine, self._ops = machine, machine.ops
+    def __init__(self, machine: Machine, least: int) -> None:
+        self._machine, self._ops, self._fewest = machine, machine.ops, least
         self._edges = np.diff(machine.ops.edge_start)
         self._locks, self._streams = np.diff(machine.ops.lock_start), np.diff(machine.ops.stream_start)
         self._signature = self._signatures()
@@ -149,10 +146,9 @@ class _Search:
             return None
         return Repeat(begin, end, period, lanes or [], locks or [], streams or [], reach, constants)
 
-    @staticmethod
-    def _least(period: int) -> int:
+    def _least(self, period: int) -> int:
         """Return the pairs of ops that a stretch has at least."""
-        return max(LEAST, (_FEWEST - 1) * period)
+        return max(self._fewest, (_FEWEST - 1) * period)
 
     def _edges_repeat(self, pairs: _Pairs) -> None:
         """Leave out pairs of ops which wait for others than those at the same distance, or the same ones as before."""

@@ -28,9 +28,9 @@ from nki_lab.kernel_runtime.timing.machine import interpreted, launch_of, machin
 
 _EVENTS: Final = 4096  # between two reports of progress
 
-_SPACING: Final = 150
-_COMPILED_SPACING: Final = 1500
-"""Ops between the first looks at a loop: in the time of a look, the interpreter and machine code walk half of them."""
+_LOOKS: Final = (150, 1_000)
+_COMPILED_LOOKS: Final = (1_500, 40_000)
+"""Ops between the first looks at a loop, and those of a loop that is worth them: of the interpreter, of machine code."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +95,7 @@ def _simulated(
     compiled = event_loop_for(machine)
     take, events = (advance, _EVENTS) if compiled is None else (compiled, EVENTS)
     state = interpreted(machine) if compiled is None else as_arrays(machine)
-    looks = None if every_op else extrapolation_of(machine, state, _SPACING if compiled is None else _COMPILED_SPACING)
+    looks = None if every_op else extrapolation_of(machine, state, *(_LOOKS if compiled is None else _COMPILED_LOOKS))
     monitor = current_monitor()
     monitor.begin("timing", len(machine.times.start))
     begin = sum(machine.lanes.place)
