@@ -237,7 +237,8 @@ class _Leap:
             now = table[number]
             moves = after.shared.trigger_anchor[now] != anchor
             free = after.shared.trigger_free[now]
-            shared.trigger_free[far[now]] = free + self._shift if free else 0
+            later = free - relation.before.shared.trigger_free[number] == relation.shift
+            shared.trigger_free[far[now]] = free + (self._shift if free and later else 0)
             shared.trigger_anchor[far[now]] = after.shared.trigger_anchor[now] + (self._step if moves else 0)
 
     def _move_locks(self) -> None:
@@ -278,8 +279,11 @@ class _Leap:
                 if op >= 0:
                     lanes.next_waiter[self._lane[lane]] = self._lane[ahead] if ahead >= 0 else -1
         waiting = self._machine.ops.first_waiter
-        for op in {op for lane, (op, _) in enumerate(after.waits) if op >= 0 and after.moving[lane]}:
-            waiting[op + self._step] = self._lane[int(waiting[op])]
+        firsts = {op: int(waiting[op]) for lane, (op, _) in enumerate(after.waits) if op >= 0 and after.moving[lane]}
+        for op in firsts:
+            waiting[op] = -1
+        for op, lane in firsts.items():
+            waiting[op + self._step] = self._lane[lane]
 
     def _move_lane(self, before: int, lane: int, to: int) -> None:
         """Let lane `to` be what `lane` is, later."""
@@ -297,8 +301,9 @@ class _Leap:
         for name in ("last", "busy_with", "pred"):
             value = getattr(mine, name)[lane]
             getattr(lanes, name)[to] = value + step if value >= 0 else value
-        for name in ("asked", "ended"):
-            getattr(lanes, name)[to] = getattr(mine, name)[lane] + shift
+        for name in ("asked", "ended"):  # what is past stays so
+            later = getattr(mine, name)[lane] - getattr(self._relation.before.lanes, name)[before]
+            getattr(lanes, name)[to] = getattr(mine, name)[lane] + (shift if later == self._relation.shift else 0)
         for name in ("edge_kind", "table", "stall", "setup", "setup_reason", "placed", "left", "share", "mask", "rate"):
             getattr(lanes, name)[to] = getattr(mine, name)[lane]
         stream = mine.woken_by[lane]
