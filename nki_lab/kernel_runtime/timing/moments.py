@@ -249,12 +249,13 @@ class Relation:
         return self._queue_follows(lane, other) if queue else self._array_follows(lane)
 
     def avail_is_past(self, lane: int, other: int) -> bool:
-        """Return whether what two heads wait for was there long ago, as far as known; of a queue, before the events."""
-        return all(
-            moment.lanes.avail[at]
-            < max(moment.horizon, 0 if moment.lanes.is_queue[at] else moment.lanes.free[at])
-            for moment, at in ((self.before, lane), (self.after, other))
-        )
+        """Return whether what two heads wait for, as far as known, was there before all that is to come of them."""
+        load = self.before.machine.constants.tile_load  # which begins when the tile is there, beside the op before
+        for moment, at in ((self.before, lane), (self.after, other)):
+            own = 0 if moment.lanes.is_queue[at] else moment.lanes.free[at] - load
+            if moment.lanes.avail[at] >= max(moment.horizon, own):
+                return False
+        return True
 
     def _queue_follows(self, lane: int, other: int) -> bool:
         before, after = self.before.lanes, self.after.lanes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -57,9 +58,16 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walking, "_COMPILED_LOOKS", (12, 60))
 
 
-def compared(kernel: Any, *shapes: tuple[int, ...], target: str | Arch = "trn2", **changed: bool) -> Any:
-    """The program of a kernel, whose columns, path and sums are those of the walk of all its ops."""
+def compared(
+    kernel: Any, *shapes: tuple[int, ...], target: str | Arch = "trn2", device: int = 0, **changed: bool
+) -> Any:
+    """The program of a kernel, whose columns, path and sums are those of the walk of all its ops.
+
+    After each `device` ops an iteration of a loop on the device begins; 0: there is none.
+    """
     program = traced(kernel, *shapes, target=target)
+    if device:
+        program.begins = array("I", range(5, len(program), device))
     allocation = allocate(program)
     order = schedule(program, allocation)
     chosen = dataclasses.replace(Options(), **changed)
@@ -128,6 +136,11 @@ def issue(call: tuple[str, int, int, int], tiles: list[Any], banks: list[Any], h
         nisa.tensor_copy(a[:, 0:width], b[:, 0:width], engine=getattr(nisa.engine, ENGINES[how % 3]))
     elif name == "matmul":
         nisa.nc_matmul(bank[0:8, 0 : b.shape[1]], a[:, 0:8], b)
+    elif name == "part":
+        row, column = 32 * (how % 4), 32 * (first % 4)
+        rows = slice(row, row + 32)
+        where = {"tile_position": (row, column), "tile_size": (32, 32)}
+        nisa.nc_matmul(bank[column : column + 8, 0 : b.shape[1]], a[rows, 0:8], b[rows], **where)
     elif name == "out":
         nisa.tensor_copy(a, bank[:, 0 : a.shape[1]], engine=getattr(nisa.engine, ENGINES[how % 2]))
     elif name == "iota":
@@ -137,7 +150,7 @@ def issue(call: tuple[str, int, int, int], tiles: list[Any], banks: list[Any], h
 
 
 MODES = (nisa.dge_mode.unknown, nisa.dge_mode.swdge, nisa.dge_mode.hwdge)
-NAMES = ("load", "load", "store", "move", "copy", "copy", "matmul", "matmul", "out", "iota", "act")
+NAMES = ("load", "load", "store", "move", "copy", "copy", "matmul", "matmul", "part", "out", "iota", "act")
 CALLS = st.tuples(st.sampled_from(NAMES), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
 
 
@@ -160,6 +173,9 @@ TARGETS = st.sampled_from(("trn2", "trn3", "small"))
 
 @pytest.mark.usefixtures("short")
 @settings(max_examples=scaled(60), deadline=None)
-@given(loops(), options(), TARGETS)
-def test_drawn_loops_have_the_columns_of_all_their_ops(loop: Loop, chosen: dict[str, bool], target: str) -> None:
-    compared(loop, (128, 512), (128, 512), target=small(sbuf=16384) if target == "small" else target, **chosen)
+@given(loops(), options(), TARGETS, st.booleans())
+def test_drawn_loops_have_the_columns_of_all_their_ops(
+    loop: Loop, chosen: dict[str, bool], target: str, device: bool
+) -> None:
+    arch = small(sbuf=16384) if target == "small" else target
+    compared(loop, (128, 512), (128, 512), target=arch, device=len(loop.body) if device else 0, **chosen)
