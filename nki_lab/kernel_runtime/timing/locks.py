@@ -121,7 +121,8 @@ def locks_of(
     inferred: in the fixed part of its interval it uses no memory. In Autocomp's attention, activations and copies out
     of PSUM keep Vector and Scalar for longer than its published time, if they exclude each other from end to end.
     """
-    used = set(program.op_variant)
+    variant = program.variant_column()
+    used = np.flatnonzero(np.bincount(variant)).tolist()
     wanted: dict[str, set[str]] = {}
     for number in used:
         for port in (*costs[number].ports, *(["bank"] if costs[number].banked else ())):
@@ -133,18 +134,33 @@ def locks_of(
     numbers: dict[tuple[object, ...], int] = {}
     parts: list[tuple[Column, Column]] = []
     if any(guarded):
-        variant, core = program.variant_column(), program.core_column()
+        core = program.core_column()
         for number in used:
             if guarded[number]:
                 rows = np.flatnonzero(variant == number)
                 parts += [(rows, _lock_of((port,), numbers, program.cores)[core[rows]]) for port in ports[number]]
                 if by_bank and costs[number].banked:
                     parts += _banks(program, allocation, rows, core[rows], numbers)
-    op = np.concatenate([rows for rows, _ in parts] or [np.zeros(0, np.int64)])
-    lock = np.concatenate([keys for _, keys in parts] or [np.zeros(0, np.int64)])
-    order = np.argsort(op, kind="stable")
+    start, lock = by_op(parts, len(schedule))
     reasons = [BANK if key[0] in ("bank", "buffer") else PORT for key, _ in sorted(numbers.items(), key=itemgetter(1))]
-    return LockTable(np.searchsorted(op[order], np.arange(len(schedule) + 1)), lock[order], reasons, guarded)
+    return LockTable(start, lock, reasons, guarded)
+
+
+def by_op(parts: Sequence[tuple[Column, Column]], count: int) -> tuple[Column, Column]:
+    """Return (ops, something that each has) op by op: of op i `found[1][found[0][i]:found[0][i + 1]]`, in order of parts.
+
+    Each part has an op once.
+    """
+    start = np.zeros(count + 1, np.int64)
+    for rows, _ in parts:
+        start[rows + 1] += 1
+    np.cumsum(start, out=start)
+    found, place = np.zeros(int(start[-1]), np.int64), start[:-1].copy()
+    for rows, items in parts:
+        at = place[rows]
+        found[at] = items
+        place[rows] = at + 1
+    return start, found
 
 
 def _lock_of(key: tuple[object, ...], numbers: dict[tuple[object, ...], int], cores: int) -> Column:

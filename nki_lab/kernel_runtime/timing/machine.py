@@ -21,7 +21,7 @@ from nki_lab.kernel_runtime.timing.collectives import delays
 from nki_lab.kernel_runtime.timing.columns import Constants, Lanes, Machine, Ops, Shared, Times, Variants
 from nki_lab.kernel_runtime.timing.costs import VariantCost, picoseconds
 from nki_lab.kernel_runtime.timing.dma import NEVER, UNITS, hbm_limit, hbm_rate
-from nki_lab.kernel_runtime.timing.locks import RAMP_FIELDS, locks_of, ramp_of, reused_tiles
+from nki_lab.kernel_runtime.timing.locks import RAMP_FIELDS, by_op, locks_of, ramp_of, reused_tiles
 from nki_lab.kernel_runtime.timing.loops import loop_times
 from nki_lab.kernel_runtime.timing.reasons import BANDWIDTH, DMA_START, NONE, RAMP, data_from
 
@@ -187,7 +187,7 @@ def _streams(
     place = program.core_column() if options.bandwidth_sharing else schedule.lane.astype(np.int64)
     width = int(place.max(initial=0)) + 1
     transfers = queues[schedule.lane]
-    ops, keys = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    parts: list[tuple[Column, Column]] = []
     for number in _used(variant[transfers]):
         rows = np.flatnonzero((variant == number) & transfers)
         item = program.variants[number]
@@ -200,11 +200,9 @@ def _streams(
             for other in before:
                 new &= mine != other
             before.append(mine)
-            ops.append(rows[new])
-            keys.append(mine[new])
-    op, (_, stream) = np.concatenate(ops), np.unique(np.concatenate(keys), return_inverse=True)
-    order = np.argsort(op, kind="stable")
-    return np.searchsorted(op[order], np.arange(len(program) + 1)), stream[order]
+            parts.append((rows[new], mine[new]) if before[1:] else (rows, mine))
+    start, key = by_op(parts, len(program))
+    return start, (np.cumsum(np.bincount(key) > 0) - 1)[key] if len(key) else key
 
 
 def _reused(program: Program, schedule: Schedule, options: Options, costs: Sequence[VariantCost]) -> Column:
@@ -327,12 +325,12 @@ def _times(schedule: Schedule, order: Column, variant: Column, costs: Sequence[V
     slowed = [BANDWIDTH if lane.kind == "dma" else RAMP if has_ramp and lane.name == "tensor" else NONE
               for lane in schedule.lanes]  # fmt: skip
     starts = [DMA_START if lane.kind == "dma" else NONE for lane in schedule.lanes]  # where nothing else is waited for
-    busy = np.zeros(count, np.int64)
-    throttle_reason, setup_reason = (np.zeros(count, np.uint8) for _ in range(2))
-    # An order may leave ops out, whose work others do.
-    busy[order] = np.array([cost.interval for cost in costs], np.int64)[variant[order]]
-    throttle_reason[order] = np.array(slowed, np.uint8)[schedule.lane[order]]
-    setup_reason[order] = np.array(starts, np.uint8)[schedule.lane[order]]
+    busy = np.array([cost.interval for cost in costs], np.int64)[variant]
+    throttle_reason, setup_reason = (np.array(reasons, np.uint8)[schedule.lane] for reasons in (slowed, starts))
+    if len(order) < count:  # an order may leave ops out, whose work others do
+        left_out = np.ones(count, bool)
+        left_out[order] = False
+        busy[left_out], throttle_reason[left_out], setup_reason[left_out] = 0, 0, 0
     return Times(
         start=np.zeros(count, np.int64),
         duration=np.zeros(count, np.int64),

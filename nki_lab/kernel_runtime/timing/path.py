@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from nki_lab.kernel_runtime.timing.columns import Times
 from nki_lab.kernel_runtime.timing.compiled import compiled_follow
 from nki_lab.kernel_runtime.timing.event_loop import follow
 from nki_lab.kernel_runtime.timing.reasons import FROM_PRODUCER, LAUNCH, NONE, by_reason
+from nki_lab.kernel_runtime.vocabulary import STALL_REASONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,6 +57,8 @@ def path_of(times: Times, launch: int, teardown: int, makespan: int) -> Path:
     return Path(row=row, work=work, wait=wait, reason=reason)
 
 
+_BY_RESULT: Final = np.isin(np.arange(len(STALL_REASONS)), list(FROM_PRODUCER))
+
 _Steps = tuple[Column, Column, Column, NDArray[np.uint8]]
 """Row, work, wait and reason of some steps."""
 
@@ -88,7 +92,7 @@ def _steps(times: Times, rows: Column, end: int, launch: int) -> tuple[_Steps, i
     start, before = times.start[rows], rows[:-1]
     stall = times.stall[rows]
     # When the op before let each go: with its result, or with its lane.
-    by_result = np.isin(stall[1:], list(FROM_PRODUCER))
+    by_result = _BY_RESULT[stall[1:]]
     let_go = np.where(by_result, times.ready[before], times.start[before] + times.duration[before])
     released = np.concatenate(([launch], np.minimum(start[1:], let_go)))
     ends = np.append(released[1:], end)
@@ -96,14 +100,22 @@ def _steps(times: Times, rows: Column, end: int, launch: int) -> tuple[_Steps, i
     setup = np.minimum(times.setup[rows], start - released)
     rest = start - released - setup
     # In order of time an op has up to four steps; its work belongs to the last of those with a wait.
-    waits = (rest, setup, stretch)
-    kept = np.stack([wait != 0 for wait in waits], axis=1)
     work = ends - start - stretch
-    last = np.where(kept[:, 2], 2, np.where(kept[:, 1], 1, 0))
-    kept[:, 0] |= ~(kept[:, 1] | kept[:, 2]) & (work != 0)  # nothing but work
-    at = np.flatnonzero(kept)  # of three a row
-    of, which = np.divmod(at, 3)
-    wait = np.stack(waits, axis=1).reshape(-1)[at]
-    reasons = np.stack((stall, times.setup_reason[rows], times.throttle_reason[rows]), axis=1).reshape(-1)[at]
-    reason = np.where(wait != 0, reasons, np.uint8(NONE))
-    return (rows[of], np.where(which == last[of], work[of], 0), wait, reason), int(released[0])
+    has_setup, has_stretch = setup != 0, stretch != 0
+    has_rest = (rest != 0) | ~(has_setup | has_stretch) & (work != 0)  # or nothing but work
+    count = has_rest.astype(np.int64) + has_setup + has_stretch
+    behind = np.cumsum(count)
+    first, total = behind - count, int(behind[-1])
+    found_work, wait, reason = np.zeros(total, np.int64), np.zeros(total, np.int64), np.zeros(total, np.uint8)
+    parts = (
+        (has_rest, first, rest, stall),
+        (has_setup, first + has_rest, setup, times.setup_reason[rows]),
+        (has_stretch, behind - 1, stretch, times.throttle_reason[rows]),
+    )
+    for has, place, mine, why in parts:
+        at = place[has]
+        wait[at], reason[at] = mine[has], why[has]
+    reason[wait == 0] = NONE
+    some = count > 0
+    found_work[(behind - 1)[some]] = work[some]
+    return (np.repeat(rows, count), found_work, wait, reason), int(released[0])
