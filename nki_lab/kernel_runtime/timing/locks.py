@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import Allocation
-from nki_lab.kernel_runtime.footprint import Column
+from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Accesses, Program, View, access_columns, buffers_of_views
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import Schedule
@@ -69,7 +69,7 @@ def stretched(ramps: MutableSequence[int], at: int, start: int, work: int) -> in
     return duration
 
 
-def reused_tiles(program: Program, costs: Sequence[VariantCost], order: NDArray[np.uint32]) -> list[bool]:
+def reused_tiles(program: Program, costs: Sequence[VariantCost], order: NDArray[np.uint32]) -> Mask:
     """For each op in a tensor lane's order, whether the array holds its stationary tile already.
 
     It does when the last op that loaded a tile loaded the same view, and nothing wrote to that tensor in between. An op
@@ -85,7 +85,7 @@ def reused_tiles(program: Program, costs: Sequence[VariantCost], order: NDArray[
     again[loading[same]] = True
     if len(same):
         again[loading[_written_between(program, access_columns(program), views, rows, same)]] = False
-    return list(again.tolist())
+    return again
 
 
 def _written_between(program: Program, accesses: Accesses, views: Column, rows: Column, again: Column) -> Column:

@@ -9,7 +9,9 @@ loaded once.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from functools import cached_property
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +20,11 @@ from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.timing.columns import Lanes, Machine, Ops
 
 _FEWEST: Final = 6  # repetitions of a stretch
-_SAMPLES: Final = 12  # places of a program at which a stretch is looked for
+_SAMPLES, _FEWEST_SAMPLES = 12, 3  # places of a program at which a stretch is looked for
 _WINDOWS: Final = (16, 128, 1024)  # ops that are to come again: those of an inner loop, and of loops around it
 _POPULAR: Final = 8  # ops that so many wait for may be constants
+_MOST: Final = 8  # periods that are tried
+_WORTH: Final = 4  # the part of all ops that is worth another look
 
 
 class Repeat(NamedTuple):
@@ -43,32 +47,31 @@ class Repeat(NamedTuple):
 def repeats_of(machine: Machine, least: int) -> list[Repeat]:
     """Return stretches of at least so many ops that repeat, in order. `machine` has its columns of ops as arrays."""
     ops, count = machine.ops, len(machine.ops.variant)
-    if count < least or not any(_places(ops.variant, at, window) for at, window in _looks(count)):
+    if count < least:
         return []
-    if not _in_program_order(ops, machine.lanes):
-        return []  # places in a lane tell no order of ops: none of our schedules but one that a user has reordered
-    searched = _Search(machine, least)
-    found: list[Repeat] = []
-    for at in sorted({at for at, _ in _looks(count)}):
-        if not any(repeat.begin <= at < repeat.end for repeat in found):
-            free = max((repeat.end for repeat in found), default=0)
-            best = searched.best(at, free)
-            if best is not None:
-                found.append(best)
-    return found
+    search = None
+    samples = max(_FEWEST_SAMPLES, min(_SAMPLES, count // least))
+    for at in (count * (2 * number + 1) // (2 * samples) for number in range(samples)):
+        if search is not None and (search.has(at) or search.left <= count // _WORTH):
+            continue
+        periods = [_comes_again(ops.variant, at, window) for window in _WINDOWS if window <= count // _FEWEST]
+        if not any(periods):
+            continue
+        if search is None:
+            if not _in_program_order(ops, machine.lanes):
+                return []  # places in a lane tell no order of ops: a user or the compiler has ordered them anew
+            search = _Search(machine, least)
+        search.look(at, periods)
+    return [] if search is None else sorted(search.found, key=attrgetter("begin"))
 
 
-def _looks(count: int) -> list[tuple[int, int]]:
-    """Return (place, ops that are to come again there) where a stretch of a program is looked for."""
-    places = [count * (2 * number + 1) // (2 * _SAMPLES) for number in range(_SAMPLES)]
-    return [(at, window) for at in places for window in _WINDOWS if window <= count // _FEWEST]
-
-
-def _places(column: Column, at: int, window: int) -> int:
+def _comes_again(column: Column, at: int, window: int) -> int:
     """Return after how many ops a window of a column comes again, 0 if it does not come soon."""
     pattern = column[at : at + window]
+    if len(pattern) < window:
+        return 0
     last = min(len(column) - window, at + len(column) // _FEWEST)
-    places = np.flatnonzero(column[at + 1 : last + 1] == pattern[0]) + at + 1 if len(pattern) == window else _NONE
+    places = np.flatnonzero(column[at + 1 : last + 1] == pattern[0]) + at + 1
     step = 1
     while len(places) and step < window:  # few are left after some of the window
         places = places[column[places + step] == pattern[step]]
@@ -79,9 +82,6 @@ def _places(column: Column, at: int, window: int) -> int:
     return 0
 
 
-_NONE: Final[Column] = np.zeros(0, np.int64)
-
-
 def _in_program_order(ops: Ops, lanes: Lanes) -> bool:
     """Return whether each lane takes its ops, which are all there are, in their order in the program."""
     later = np.diff(ops.order) > 0
@@ -90,25 +90,73 @@ def _in_program_order(ops: Ops, lanes: Lanes) -> bool:
 
 
 class _Search:
-    """A machine whose stretches are looked for, with what more than one look needs."""
+    """A machine whose stretches are looked for, with what was `found`: stretches that do not overlap."""
 
     def __init__(self, machine: Machine, least: int) -> None:
+        self.found: list[Repeat] = []
         self._machine, self._ops, self._fewest = machine, machine.ops, least
         self._edges = np.diff(machine.ops.edge_start)
-        self._locks, self._streams = np.diff(machine.ops.lock_start), np.diff(machine.ops.stream_start)
-        self._signature = self._signatures()
+        counts = [np.diff(start) for start in (machine.ops.lock_start, machine.ops.stream_start)]
+        columns = [self._edges, *counts, machine.ops.reused]
+        if machine.constants.has_loops:
+            columns.append(machine.ops.loops)
+        self._columns = [column for column in columns if column.any()]
+        self._tried: set[int] = set()
+        self._every = np.arange(len(machine.ops.variant) + 1)
 
-    def best(self, at: int, free: int) -> Repeat | None:
-        """Return the stretch round a place, not before op `free`, that leaves the fewest ops to be walked."""
-        found: Repeat | None = None
-        most, tried = 0, set()
-        for window in _WINDOWS:
-            period = _places(self._signature, at, window)
-            if period and period not in tried:
-                tried.add(period)
-                repeat = self._around(at, period, free)
-                if repeat is not None and (gain := repeat.end - repeat.begin - _FEWEST * period) > most:
-                    found, most = repeat, gain
+    def has(self, at: int) -> bool:
+        """Return whether an op is in a stretch that was found."""
+        return any(repeat.begin <= at < repeat.end for repeat in self.found)
+
+    @property
+    def left(self) -> int:
+        """How many ops are in no stretch."""
+        return len(self._ops.variant) - sum(repeat.end - repeat.begin for repeat in self.found)
+
+    def look(self, at: int, periods: list[int]) -> None:
+        """Look for stretches with the periods of the instructions of one place; of those that overlap, keep the longest.
+
+        Where instructions repeat but not what they wait for, that may with another period.
+        """
+        if self._add(periods) and not self.has(at):
+            self._add([_comes_again(self._signature, at, window) for window in _WINDOWS])
+
+    def _add(self, periods: list[int]) -> bool:
+        """Add the stretches of some periods, and return whether instructions do repeat with any."""
+        found: list[Repeat] = []
+        repeats = False
+        for period in set(periods) - self._tried - {0}:
+            if len(self._tried) < _MOST:
+                self._tried.add(period)
+                stretches = self._stretches(period)
+                repeats |= stretches is not None
+                found += stretches or []
+        for repeat in sorted(found, key=lambda mine: mine.begin - mine.end + _FEWEST * mine.period):
+            if all(repeat.end <= other.begin or other.end <= repeat.begin for other in self.found):
+                self.found.append(repeat)
+        return repeats
+
+    @cached_property
+    def _signature(self) -> Column:
+        return self._signatures()
+
+    def _stretches(self, period: int) -> list[Repeat] | None:
+        """Return the stretches whose ops repeat after `period`, None where instructions alone do not."""
+        least = max(self._fewest, (_FEWEST - 1) * period)
+        pairs = len(self._ops.variant) - period
+        if pairs < least:
+            return None
+        bad = self._ops.variant[:pairs] != self._ops.variant[period:]
+        if not _gaps(np.flatnonzero(bad), 0, pairs, least):
+            return None
+        for column in self._columns:
+            bad |= column[:pairs] != column[period:]
+        found = []
+        for begin, end in _gaps(np.flatnonzero(bad), 0, pairs, least):
+            for first, last in _gaps(self._other_waits(begin, end, period), begin, end, least):
+                repeat = self._repeat(first, last, period, least)
+                if repeat is not None:
+                    found.append(repeat)
         return found
 
     def _signatures(self) -> Column:
@@ -122,61 +170,50 @@ class _Search:
             found[has] += (np.where(popular[last], 0, has - last) + 1) << 32
         return found
 
-    def _around(self, at: int, period: int, free: int) -> Repeat | None:
-        """Return the longest stretch round a place whose ops repeat after `period`."""
-        pairs = _Pairs(at, free, len(self._ops.variant) - period, period)
+    def _repeat(self, begin: int, end: int, period: int, least: int) -> Repeat | None:
+        """Return the stretch of ops that are like those `period` later, as far as lanes, locks and streams follow."""
+        ops, shared = self._ops, self._machine.shared
+        every = self._every
+        followers: list[list[int]] = []
+        for start, member, count in (
+            (every, ops.lane, len(self._machine.lanes.core)),
+            (ops.lock_start, ops.lock, len(shared.lock_free)),
+            (ops.stream_start, ops.stream, len(shared.stream_next)),
+        ):
+            first, last = int(start[begin]), int(start[end])
+            step = int(start[begin + period]) - first
+            found, wrong = _followers(member[first:last], member[first + step : last + step], count)
+            if len(wrong):
+                rows = np.searchsorted(start, first + wrong, "right") - 1
+                begin, end = max(_gaps(rows, begin, end, 0), key=lambda gap: gap[1] - gap[0])
+            if found is None or end - begin < least:
+                return None
+            followers.append(found)
+        lanes, locks, streams = followers
+        end += period
+        reach, constants = self._waits(begin, period)
+        if not self._alike(lanes) or any((rows >= begin).any() for rows in constants.values()):
+            return None
+        return Repeat(begin, end, period, lanes, locks, streams, reach, constants)
+
+    def _other_waits(self, begin: int, end: int, period: int) -> Column:
+        """Return the ops which wait for others than at the same distance `period` later, or the same ones as before.
+
+        Which of these two it is may not change either.
+        """
         ops = self._ops
-        for column in (ops.variant, self._edges, self._locks, self._streams, ops.reused):
-            pairs.keep(column)
-        if self._machine.constants.has_loops:
-            pairs.keep(ops.loops)
-        if pairs.count < self._least(period):
-            return None
-        self._edges_repeat(pairs)
-        lanes = pairs.followed(ops.lane, len(self._machine.lanes.core))
-        locks = self._members(pairs, ops.lock_start, ops.lock, len(self._machine.shared.lock_free))
-        streams = self._members(pairs, ops.stream_start, ops.stream, len(self._machine.shared.stream_next))
-        if pairs.count < self._least(period) or any(found is None for found in (lanes, locks, streams)):
-            return None
-        if not self._alike(lanes or []):
-            return None
-        begin, end = pairs.begin, pairs.end + period
-        reach, constants = self._waits(begin, end, period)
-        if any((rows >= begin).any() for rows in constants.values()):
-            return None
-        return Repeat(begin, end, period, lanes or [], locks or [], streams or [], reach, constants)
-
-    def _least(self, period: int) -> int:
-        """Return the pairs of ops that a stretch has at least."""
-        return max(self._fewest, (_FEWEST - 1) * period)
-
-    def _edges_repeat(self, pairs: _Pairs) -> None:
-        """Leave out pairs of ops which wait for others than those at the same distance, or the same ones as before."""
-        ops, period = self._ops, pairs.period
-        first, last = int(ops.edge_start[pairs.begin]), int(ops.edge_start[pairs.end])
-        step = int(ops.edge_start[pairs.begin + period]) - first
+        first, last = int(ops.edge_start[begin]), int(ops.edge_start[end])
+        step = int(ops.edge_start[begin + period]) - first
         apart = ops.pred[first + step : last + step] - ops.pred[first:last]
-        bad = (apart != period) & (apart != 0)
-        bad |= ops.kind[first + step : last + step] != ops.kind[first:last]
+        bad = ops.kind[first + step : last + step] != ops.kind[first:last]
+        bad |= (apart != period) & (apart != 0)
         bad[step:] |= apart[step:] != apart[: len(apart) - step]
         rows = np.searchsorted(ops.edge_start, first + np.flatnonzero(bad), "right") - 1
-        flow = ops.lane_flow[pairs.begin : pairs.end]
-        after = ops.lane_flow[pairs.begin + period : pairs.end + period]
+        flow, after = ops.lane_flow[begin:end], ops.lane_flow[begin + period : end + period]
         far = after - flow
         wrong = ((far != period) & (far != 0)) | ((flow < 0) != (after < 0))
         wrong[period:] |= far[period:] != far[:-period]
-        pairs.drop(np.concatenate((rows, pairs.begin + np.flatnonzero(wrong))))
-
-    def _members(self, pairs: _Pairs, start: Column, member: Column, count: int) -> list[int] | None:
-        """Return what follows on each of the members that ops have, which is one each for all of the stretch."""
-        if pairs.begin >= pairs.end:
-            return None
-        first, last = int(start[pairs.begin]), int(start[pairs.end])
-        step = int(start[pairs.begin + pairs.period]) - first
-        found, wrong = _followers(member[first:last], member[first + step : last + step], count)
-        if found is not None and len(wrong):
-            pairs.drop(np.searchsorted(start, first + wrong, "right") - 1)
-        return found
+        return np.union1d(rows, begin + np.flatnonzero(wrong))
 
     def _alike(self, lanes: list[int]) -> bool:
         """Return whether nothing but queues that are alike follow on each other."""
@@ -191,7 +228,7 @@ class _Search:
             for lane, other in enumerate(lanes)
         )
 
-    def _waits(self, begin: int, end: int, period: int) -> tuple[int, dict[int, Column]]:
+    def _waits(self, begin: int, period: int) -> tuple[int, dict[int, Column]]:
         """Return how far back ops of a stretch wait, and the ops that those of each lane wait for in all repetitions.
 
         Two repetitions tell: the mode of an edge is the same in all.
@@ -206,7 +243,6 @@ class _Search:
         same = (pred == later) & (pred >= 0)
         moving = (pred >= 0) & ~same
         constants: dict[int, Column] = {}
-        # A lane may change from repetition to repetition: all of those that follow on it have its constants.
         lane = ops.lane[row[same]]
         for number in np.unique(lane).tolist():
             constants[number] = np.unique(pred[same][lane == number])
@@ -224,39 +260,8 @@ def _followers(member: Column, after: Column, count: int) -> tuple[list[int] | N
     return (table.tolist() if np.array_equal(np.sort(table[table >= 0]), np.flatnonzero(table >= 0)) else None), wrong
 
 
-class _Pairs:
-    """The ops from `begin` to before `end` of which each is like the one `period` later, as far as was looked."""
-
-    def __init__(self, at: int, begin: int, end: int, period: int) -> None:
-        self.begin, self.end, self.period = begin, end, period
-        self._at = at
-
-    @property
-    def count(self) -> int:
-        """The number of pairs."""
-        return self.end - self.begin
-
-    def drop(self, rows: Any) -> None:
-        """Leave out rows, and what is beyond them."""
-        if not len(rows):
-            return
-        before, behind = rows[rows < self._at], rows[rows >= self._at]
-        self.begin = max(self.begin, int(before.max(initial=-1)) + 1)
-        self.end = min(self.end, int(behind.min(initial=self.end)))
-
-    def keep(self, column: Column) -> None:
-        """Leave out ops with another number in a column than `period` later."""
-        if self.begin < self.end:
-            same = column[self.begin : self.end] == column[self.begin + self.period : self.end + self.period]
-            if not same.all():
-                self.drop(self.begin + np.flatnonzero(~same))
-
-    def followed(self, column: Column, count: int) -> list[int] | None:
-        """Return what follows on each number of a column, which is one each for all of the stretch."""
-        if self.begin >= self.end:
-            return None
-        found, wrong = _followers(
-            column[self.begin : self.end], column[self.begin + self.period : self.end + self.period], count
-        )
-        self.drop(self.begin + wrong)
-        return found
+def _gaps(rows: Column, begin: int, end: int, least: int) -> list[tuple[int, int]]:
+    """Return the (begin, end) of stretches of at least so many ops between some rows, which are in order."""
+    edges = np.concatenate(([begin - 1], rows, [end]))
+    at = np.flatnonzero(np.diff(edges) > least)
+    return list(zip((edges[at] + 1).tolist(), edges[at + 1].tolist(), strict=True))

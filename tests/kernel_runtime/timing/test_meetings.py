@@ -155,6 +155,6 @@ def test_barriers_of_the_tensor_engine_load_no_tile_and_leave_the_one_that_is_th
     costs = costs_of(program)
     for lane, order in zip(queues.lanes, queues.order, strict=True):
         if lane.name == "tensor":
-            held = reused_tiles(program, costs, order)
+            held = reused_tiles(program, costs, order).tolist()
             assert held == [False, False, False, True, False, False, False, False, False]
     assert not timed(program).setup[ops(program, "core_barrier")].any()
