@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.kernel_runtime.compiled_code import CompiledFunction
-from nki_lab.kernel_runtime.timing import dma, locks
+from nki_lab.kernel_runtime.timing import dma, heaps, locks
 from nki_lab.kernel_runtime.timing.columns import Lanes, Machine, Numbers, Shared, Variants
 from nki_lab.kernel_runtime.timing.event_loop import LANE_BITS, advance, follow
 
@@ -33,7 +33,11 @@ def _function(call: Callable[..., Any], **callees: CompiledFunction) -> Compiled
 
 _SHARE_HBM: Final = _function(dma.share_hbm, scaled=_function(dma.scaled))
 EVENT_LOOP: Final = _function(
-    advance, next_end=_function(dma.next_end, share_hbm=_SHARE_HBM), stretched=_function(locks.stretched)
+    advance,
+    next_end=_function(dma.next_end, share_hbm=_SHARE_HBM),
+    stretched=_function(locks.stretched),
+    heappush=_function(heaps.push),
+    heappop=_function(heaps.pop),
 )
 _FOLLOW: Final = _function(follow)
 
