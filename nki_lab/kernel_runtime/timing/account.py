@@ -15,7 +15,7 @@ from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.timing.columns import Times
 from nki_lab.kernel_runtime.timing.costs import VariantCost
 from nki_lab.kernel_runtime.timing.path import Path, path_of
-from nki_lab.kernel_runtime.timing.reasons import LAUNCH, confidence_of, nonzero, sums
+from nki_lab.kernel_runtime.timing.reasons import LAUNCH, by_reason, confidence_of
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, STALL_REASONS
 
 
@@ -96,7 +96,28 @@ def timing_of(
     stall, setup_reason, throttle_reason = times.stall, times.setup_reason, times.throttle_reason
     makespan = int(ready.max(initial=launch)) + teardown
     wait = np.zeros(len(start), np.int64)
-    lanes = _lane_times(schedule, times, wait, launch, makespan)
+    lanes = []
+    for lane, order in zip(schedule.lanes, schedule.order, strict=True):
+        rows = order.astype(np.int64)
+        ends = np.concatenate(([launch if len(rows) else 0], start[rows] + duration[rows]))
+        wait[rows] = start[rows] - ends[:-1]
+        stalls = by_reason(
+            (stall[rows], wait[rows] - setup[rows]),
+            (setup_reason[rows], setup[rows]),
+            (np.array([LAUNCH]), ends[:1]),
+        )
+        lanes.append(
+            LaneTime(
+                name=lane.name,
+                kind=lane.kind,
+                core=lane.core,
+                ops=len(rows),
+                busy=int(duration[rows].sum()),
+                slowed=by_reason((throttle_reason[rows], duration[rows] - busy[rows])),
+                stalls=stalls,
+                empty=makespan - int(ends[-1]),
+            )
+        )
     path = path_of(times, launch, teardown, makespan)
     confidence = np.array([cost.confidence for cost in costs], np.uint8)[variant]
     return Timing(
@@ -115,46 +136,9 @@ def timing_of(
         throttle_reason=throttle_reason,
         confidence=confidence,
         makespan=makespan,
-        lanes=lanes,
+        lanes=tuple(lanes),
         path=path,
         trust=_trust(program, path, confidence),
-    )
-
-
-def _lane_times(schedule: Schedule, times: Times, wait: Column, launch: int, makespan: int) -> tuple[LaneTime, ...]:
-    """Return where the time of each lane went, and put down how long each op waited."""
-    lengths = np.array([len(order) for order in schedule.order], np.int64)
-    rows = np.concatenate([*schedule.order, np.zeros(0, np.uint32)]).astype(np.int64)
-    lane, count = np.repeat(np.arange(len(lengths)), lengths), len(STALL_REASONS)
-    behind = np.cumsum(lengths)
-    first = (behind - lengths)[lengths > 0]
-    duration, setup = times.duration[rows], times.setup[rows]
-    start = times.start[rows]
-    ends = start + duration
-    waits = start.copy()
-    waits[1:] -= ends[:-1]
-    waits[first] = start[first] - launch
-    wait[rows] = waits
-    base = lane * count
-    stalls = sums(base + times.stall[rows], waits - setup, len(lengths) * count)
-    stalls += sums(base + times.setup_reason[rows], setup, len(stalls))
-    stalls[LAUNCH::count][lengths > 0] += launch
-    slowed = sums(base + times.throttle_reason[rows], duration - times.busy[rows], len(stalls))
-    total = np.concatenate(([0], np.cumsum(duration)))
-    busy = total[behind] - total[behind - lengths]
-    last = [int(ends[end - 1]) if length else 0 for end, length in zip(behind.tolist(), lengths.tolist(), strict=True)]
-    return tuple(
-        LaneTime(
-            name=item.name,
-            kind=item.kind,
-            core=item.core,
-            ops=int(lengths[number]),
-            busy=int(busy[number]),
-            slowed=nonzero(slowed[number * count : (number + 1) * count]),
-            stalls=nonzero(stalls[number * count : (number + 1) * count]),
-            empty=makespan - last[number],
-        )
-        for number, item in enumerate(schedule.lanes)
     )
 
 
@@ -166,8 +150,9 @@ def _counts(values: list[int], variant: Column) -> NDArray[np.uint32]:
 
 def _trust(program: Program, path: Path, confidence: NDArray[np.uint8]) -> dict[str, float]:
     """Shares of the critical path by how sure its parts are: work by its cost, waits by the fact behind them."""
+    works = np.zeros(len(CONFIDENCES), np.int64)
     on_path = path.row >= 0
-    works = sums(confidence[path.row[on_path]], path.work[on_path], len(CONFIDENCES))
+    np.add.at(works, confidence[path.row[on_path]].astype(np.intp), path.work[on_path])
     total = dict(zip(CONFIDENCES, works.tolist(), strict=True))
     for reason, time in path.waits.items():
         total[confidence_of(program.arch, reason)] += time

@@ -48,7 +48,9 @@ def machine_of(
     generators = {name: number for number, name in enumerate(dict.fromkeys(cost.generator for cost in costs))}
     late = delays(program, list(costs))
     masks, classes = _engine_classes(program, costs, variant, width)
-    streams = _streams(program, schedule, options, queues, variant)
+    in_queue = queues[schedule.lane]
+    transfers = np.flatnonzero(np.bincount(variant, in_queue)).tolist()
+    streams = _streams(program, schedule, options, in_queue, transfers)
     constants = Constants(
         hop=picoseconds(arch.semaphore_ns),
         launch=launch_of(program, options),
@@ -63,7 +65,6 @@ def machine_of(
         has_arrivals=bool(late or arrivals),
     )
     locks = locks_of(program, schedule, costs, options, allocation)
-    transfers = set(_used(variant[queues[schedule.lane]]))
     variants = _variants(program, options, costs, transfers, generators, locks.guarded, masks)
     ops = Ops(
         variant=variant,
@@ -176,31 +177,31 @@ def _of_queues(program: Program, variant: Column) -> list[int]:
 
 
 def _streams(
-    program: Program, schedule: Schedule, options: Options, queues: Mask, variant: Column
+    program: Program, schedule: Schedule, options: Options, in_queue: Mask, transfers: Sequence[int]
 ) -> tuple[Column, Column]:
-    """Return the streams of transfers, of op i those in `found[1][found[0][i]:found[0][i + 1]]`, each once: of its HBM
+    """Return the streams of ops in queues, of variants `transfers`; of op i those in `found[1][found[0][i]:found[0][i + 1]]`, each once: of its HBM
     tensors, none within SBUF. Each core has its own; without sharing each lane.
     """
-    first = np.frombuffer(program.op_access, np.uint32).astype(np.int64)
-    view_of = np.frombuffer(program.access_view, np.uint32).astype(np.int64)
+    first, view_of = (np.frombuffer(column, np.uint32) for column in (program.op_access, program.access_view))
     buffer_of = buffers_of_views(program)
     place = program.core_column() if options.bandwidth_sharing else schedule.lane.astype(np.int64)
     width = int(place.max(initial=0)) + 1
-    transfers = queues[schedule.lane]
+    variant = program.variant_column()
     parts: list[tuple[Column, Column]] = []
-    for number in _used(variant[transfers]):
-        rows = np.flatnonzero((variant == number) & transfers)
+    for number in transfers:
+        rows = np.flatnonzero((variant == number) & in_queue)
         item = program.variants[number]
         before: list[Column] = []
         for at, name in enumerate(item.names):
             if item.use.types[name].on_chip:
                 continue
-            mine = buffer_of[view_of[first[rows] + at]] * width + place[rows]
-            new = np.ones(len(rows), bool)
-            for other in before:
-                new &= mine != other
+            mine = buffer_of[view_of[first[rows] + np.uint32(at)]] * width + place[rows]
+            if before:
+                new = np.logical_and.reduce([mine != other for other in before])
+                parts.append((rows[new], mine[new]))
+            else:
+                parts.append((rows, mine))
             before.append(mine)
-            parts.append((rows[new], mine[new]) if before[1:] else (rows, mine))
     start, key = by_op(parts, len(program))
     return start, (np.cumsum(np.bincount(key) > 0) - 1)[key] if len(key) else key
 

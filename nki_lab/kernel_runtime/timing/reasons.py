@@ -34,8 +34,6 @@ OF_EDGE: Final = tuple(_NUMBER.get(edge.stall, NONE) for edge in DEPENDENCES)
 FROM_PRODUCER: Final = frozenset(number for number, stall in enumerate(STALLS) if stall.by_result)
 """Reasons whose wait ends a while after another row's result is visible; the others end after a row leaves its lane."""
 
-_EXACT: Final = 1 << 53  # from here on not every whole number is a float
-
 _FACT: Final = {
     SEMAPHORE: "semaphore_ns",
     TABLE: "activation_table_load_ns",
@@ -52,21 +50,10 @@ _FACT: Final = {
 
 def by_reason(*waits: tuple[NDArray[np.integer], Column]) -> dict[int, int]:
     """Return the total time of each reason in (reasons, times), without zeros."""
-    return nonzero(sum(sums(reason, time, len(STALL_REASONS)) for reason, time in waits))
-
-
-def nonzero(total: Column) -> dict[int, int]:
-    """Return the total times of reasons that are not 0."""
+    total = np.zeros(len(STALL_REASONS), np.int64)
+    for reason, time in waits:
+        np.add.at(total, reason.astype(np.intp), time)
     return {reason: time for reason, time in enumerate(total.tolist()) if time}
-
-
-def sums(number: NDArray[np.integer], time: Column, count: int) -> Column:
-    """Return the sum of the times of each number below `count`, exact."""
-    if len(time) and max(int(time.max()), -int(time.min())) * len(time) < _EXACT:
-        return np.bincount(number, time, count).astype(np.int64)  # in floats, a quarter of the time
-    total = np.zeros(count, np.int64)
-    np.add.at(total, number.astype(np.intp), time)
-    return total
 
 
 def data_from(lane_name: str, kind: str) -> int:
