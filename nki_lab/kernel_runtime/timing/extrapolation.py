@@ -31,9 +31,9 @@ def extrapolation_of(laid_out: Machine, machine: Machine, spacing: int, least: i
     """Return what looks at a machine while it runs; None where no loop repeats, or it does not pay.
 
     `laid_out` is the machine before its first event, with its columns of ops as arrays; `machine` is the one that runs.
-    The first looks are `spacing` ops apart, of which a look may cost half the time; stretches have at least `least` ops.
+    The first looks are `spacing` ops apart, of which one may cost half the time; stretches have `least` ops or more.
     """
-    if laid_out.constants.limit or laid_out.constants.has_arrivals:
+    if any(laid_out.lanes.core) or laid_out.constants.has_arrivals:
         # Cores of a launch go through their loops side by side, but their ops stand one after the other; and what comes
         # from other ranks comes at times of its own.
         return None
@@ -45,7 +45,9 @@ class Extrapolation:
     """The looks at a machine. `filled` counts ops whose times were filled in rather than walked."""
 
     def __init__(self, ops: Ops, machine: Machine, repeats: list[Repeat], spacing: int) -> None:
-        times = Times(*(np.frombuffer(column, np.uint8 if column.itemsize == 1 else np.int64) for column in machine.times))
+        times = Times(
+            *(np.frombuffer(column, np.uint8 if column.itemsize == 1 else np.int64) for column in machine.times)
+        )
         self.filled = 0
         self._subject, self._order, self._spacing = Subject(machine, times, ops.lane), ops.order, spacing
         self._begins = [0, *machine.lanes.end][: len(machine.lanes.end)]
@@ -71,7 +73,8 @@ class Extrapolation:
         """Let those engines halt that have not been watched in this stretch; return whether any will."""
         self._watched, self._first, self._second = -1, None, None
         self._spread, self._looks, self._most = _round(-(-self._spacing // self._repeat.period)), 0, 1
-        return any([self._halt(lane, 1, _ROOM * self._spread) for lane in self._left])
+        halts = [self._halt(lane, 1, _ROOM * self._spread) for lane in self._left]
+        return any(halts)
 
     def _release(self) -> None:
         lanes = self._subject.machine.lanes
@@ -153,8 +156,8 @@ class Extrapolation:
             return False
         rounds = (self._repeat.end - 1 - after.high) // step
         for lane, (op, _) in enumerate(after.waits):
-            if op > after.high and not after.moving[lane]:  # a lane that is to be woken within
-                rounds = min(rounds, (op - 1 - after.high) // step)
+            if op >= 0 and not after.moving[lane] and after.moving[int(self._subject.lane[op])]:
+                rounds = min(rounds, (op - 1 - after.high) // step)  # a lane that is to be woken
         if rounds > 0:
             _Leap(relation, rounds, self._order, self._begins).take()
             self.filled += rounds * int(relation.moves(after.low - step, after.low).sum())
@@ -290,9 +293,7 @@ class _Leap:
         after, lanes, shared, ops = self._after, self._machine.lanes, self._machine.shared, self._machine.ops
         mine, shift, step = after.lanes, self._shift, self._step
         head = after.heads[lane] + step
-        place = self._begins[to] + int(
-            np.searchsorted(self._order[self._begins[to] : int(lanes.end[to])], head)
-        )
+        place = self._begins[to] + int(np.searchsorted(self._order[self._begins[to] : int(lanes.end[to])], head))
         lanes.place[to], lanes.cursor[to] = place, int(ops.edge_start[head]) + after.cursors[lane]
         lanes.data_place[to] = place - (mine.place[lane] - mine.data_place[lane])
         past = self._relation.avail_is_past(before, lane)

@@ -147,9 +147,9 @@ def locks_of(
 
 
 def by_op(parts: Sequence[tuple[Column, Column]], count: int) -> tuple[Column, Column]:
-    """Return (ops, something that each has) op by op: of op i `found[1][found[0][i]:found[0][i + 1]]`, in order of parts.
+    """Return what ops have, from parts (ops, what each has) with each op once.
 
-    Each part has an op once.
+    Op i has `found[1][found[0][i]:found[0][i + 1]]`, in order of the parts.
     """
     start = np.zeros(count + 1, np.int64)
     for rows, _ in parts:

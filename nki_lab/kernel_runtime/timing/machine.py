@@ -179,8 +179,10 @@ def _of_queues(program: Program, variant: Column) -> list[int]:
 def _streams(
     program: Program, schedule: Schedule, options: Options, in_queue: Mask, transfers: Sequence[int]
 ) -> tuple[Column, Column]:
-    """Return the streams of ops in queues, of variants `transfers`; of op i those in `found[1][found[0][i]:found[0][i + 1]]`, each once: of its HBM
-    tensors, none within SBUF. Each core has its own; without sharing each lane.
+    """Return the streams of ops in queues, of op i those in `found[1][found[0][i]:found[0][i + 1]]`, each once.
+
+    They are those of its HBM tensors, none within SBUF. Each core has its own; without sharing each lane. `transfers`
+    are the variants of ops in queues.
     """
     first, view_of = (np.frombuffer(column, np.uint32) for column in (program.op_access, program.access_view))
     buffer_of = buffers_of_views(program)

@@ -127,8 +127,8 @@ class Moment:
     def _queued(self) -> list[list[int]]:
         """Return the lanes that wait for each stream."""
         found = []
-        for lane in self.shared.stream_head:
-            mine = []
+        for head in self.shared.stream_head:
+            mine, lane = [], head
             while lane >= 0:
                 mine.append(lane)
                 lane = self.lanes.next_for_stream[lane]
@@ -224,29 +224,34 @@ class Relation:
     def _lane_follows(self, lane: int, other: int) -> bool:
         before, after, first, second = self.before.lanes, self.after.lanes, self.before, self.after
         queue = before.is_queue[lane]
-        if (
-            not self._next(before.last[lane], after.last[other])
-            or first.cursors[lane] != second.cursors[other]
-            or before.table[lane] != after.table[other]
-            or not self._wait_follows(lane, other)
-            or not (queue or self._later(before.free[lane], after.free[other]))
-            or not self.avail_is_past(lane, other)
-            and not (
-                self._later(before.avail[lane], after.avail[other])
-                and self._next(before.cause[lane], after.cause[other])
-                and before.edge_kind[lane] == after.edge_kind[other]
-            )
-        ):
+        same = (
+            self._next(before.last[lane], after.last[other])
+            and first.cursors[lane] == second.cursors[other]
+            and before.table[lane] == after.table[other]
+            and self._wait_follows(lane, other)
+            and (queue or self._later(before.free[lane], after.free[other]))
+        )
+        if not same or not (self.avail_is_past(lane, other) or self._avail_follows(lane, other)):
             return False
-        if first.pending.get(lane) == _START and not (
-            self._next(before.pred[lane], after.pred[other])
-            and all(
-                getattr(before, name)[lane] == getattr(after, name)[other]
-                for name in ("stall", "setup", "setup_reason")
-            )
-        ):
+        if first.pending.get(lane) == _START and not self._start_follows(lane, other):
             return False
         return self._queue_follows(lane, other) if queue else self._array_follows(lane)
+
+    def _avail_follows(self, lane: int, other: int) -> bool:
+        before, after = self.before.lanes, self.after.lanes
+        return (
+            self._later(before.avail[lane], after.avail[other])
+            and self._next(before.cause[lane], after.cause[other])
+            and before.edge_kind[lane] == after.edge_kind[other]
+        )
+
+    def _start_follows(self, lane: int, other: int) -> bool:
+        """Return whether two heads whose start is an event have the same reasons for it."""
+        before, after = self.before.lanes, self.after.lanes
+        reasons = ("stall", "setup", "setup_reason")
+        return self._next(before.pred[lane], after.pred[other]) and all(
+            getattr(before, name)[lane] == getattr(after, name)[other] for name in reasons
+        )
 
     def avail_is_past(self, lane: int, other: int) -> bool:
         """Return whether what two heads wait for, as far as known, was there before all that is to come of them."""
@@ -265,7 +270,10 @@ class Relation:
         stream = before.woken_by[lane]
         return (
             (before.place[lane] - before.data_place[lane] == after.place[other] - after.data_place[other])
-            and (self._later(before.asked[lane], after.asked[other]) or self._past(before.asked[lane], after.asked[other]))
+            and (
+                self._later(before.asked[lane], after.asked[other])
+                or self._past(before.asked[lane], after.asked[other])
+            )
             and before.placed[lane] == after.placed[other]
             and (self.streams[stream] if stream >= 0 else -1) == after.woken_by[other]
             and (
@@ -306,9 +314,7 @@ class Relation:
             and self._next(before.tile_state[tiles + 1], after.tile_state[tiles + 1])
             and self._later(before.tile_state[tiles + 2], after.tile_state[tiles + 2])
             and before.tile_blocks[tiles : tiles + count] == after.tile_blocks[tiles : tiles + count]
-            and all(
-                self._later(before.tile_ends[at], after.tile_ends[at]) for at in range(tiles, tiles + count)
-            )
+            and all(self._later(before.tile_ends[at], after.tile_ends[at]) for at in range(tiles, tiles + count))
         )
 
     def _clock_follows(self) -> bool:
@@ -356,17 +362,17 @@ class Relation:
         before, after = self.before.shared, self.after.shared
         for lock, other in enumerate(self.locks):
             if other < 0:
-                if before.lock_free[lock] != after.lock_free[lock]:
-                    return False
-            elif not self.lock_is_past(lock, other) and not (
-                self._later(before.lock_free[lock], after.lock_free[other])
-                and self._next(before.lock_holder[lock], after.lock_holder[other])
-                and before.lock_reason[lock] == after.lock_reason[other]
-                and before.lock_lane[lock] >= 0
-                and self.lanes[before.lock_lane[lock]] == after.lock_lane[other]
-            ):
-                return False
+                same = before.lock_free[lock] == after.lock_free[lock]
             elif before.lock_reason[lock] != after.lock_reason[other]:
+                same = False
+            else:
+                same = self.lock_is_past(lock, other) or (
+                    self._later(before.lock_free[lock], after.lock_free[other])
+                    and self._next(before.lock_holder[lock], after.lock_holder[other])
+                    and before.lock_lane[lock] >= 0
+                    and self.lanes[before.lock_lane[lock]] == after.lock_lane[other]
+                )
+            if not same:
                 return False
         return True
 
@@ -449,9 +455,7 @@ class Relation:
         end, step = self.after.low, self.step
         before = [column[end - 2 * step : end - step] for column in columns]
         after = [column[end - step : end] for column in columns]
-        return end - 2 * step >= self.repeat.begin and self._columns_follow(
-            before, after, self.moves(end - step, end)
-        )
+        return end - 2 * step >= self.repeat.begin and self._columns_follow(before, after, self.moves(end - step, end))
 
 
 def powered(table: Sequence[int], count: int) -> list[int]:

@@ -114,9 +114,9 @@ class _Search:
         return len(self._ops.variant) - sum(repeat.end - repeat.begin for repeat in self.found)
 
     def look(self, at: int, periods: list[int]) -> None:
-        """Look for stretches with the periods of the instructions of one place; of those that overlap, keep the longest.
+        """Look for stretches with the periods of the instructions of one place; keep the longest of those that overlap.
 
-        Where instructions repeat but not what they wait for, that may with another period.
+        Where instructions repeat but not what they wait for, that may repeat with another period.
         """
         if self._add(periods) and not self.has(at):
             self._add([_comes_again(self._signature, at, window) for window in _WINDOWS])

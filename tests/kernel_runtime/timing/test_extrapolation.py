@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from array import array
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nki_lab.isa.arch import Arch, arch_of
+from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.kernel_runtime.timing import costs_of, extrapolation, walk
+from nki_lab.kernel_runtime.timing.counterfactual import makespans_without
 from nki_lab.kernel_runtime.timing.machine import machine_of
 from nki_lab.kernel_runtime.timing.repeats import repeats_of
 from tests.kernel_runtime.drawn_kernels import nisa, nl, small, traced
@@ -67,7 +66,7 @@ def compared(
     """
     program = traced(kernel, *shapes, target=target)
     if device:
-        program.begins = array("I", range(5, len(program), device))
+        program.begins = list(range(5, len(program), device))
     allocation = allocate(program)
     order = schedule(program, allocation)
     chosen = dataclasses.replace(Options(), **changed)
@@ -179,3 +178,101 @@ def test_drawn_loops_have_the_columns_of_all_their_ops(
 ) -> None:
     arch = small(sbuf=16384) if target == "small" else target
     compared(loop, (128, 512), (128, 512), target=arch, device=len(loop.body) if device else 0, **chosen)
+
+
+# -- what engages, and what does not -----------------------------------------------------------------------------------
+
+
+def matmul(tiles: int, kept: bool = True, last: bool = False) -> Any:
+    """A product of `tiles` tiles, eight loads of both operands each; `last` has one more instruction in the end."""
+
+    def kernel(x: Any, y: Any) -> None:
+        shapes = ((128, 128), nl.bfloat16), ((128, 512), nl.bfloat16)
+        pool = [[nl.ndarray(*shape, buffer=nl.sbuf) for shape in shapes] for _ in range(4)]
+        for tile in range(tiles):
+            acc = nl.ndarray((128, 512), nl.float32, buffer=nl.psum)
+            for k in range(8):
+                left, right = pool[k % 4] if kept else [nl.ndarray(*shape, buffer=nl.sbuf) for shape in shapes]
+                nisa.dma_copy(left, x[:, 0:128])
+                nisa.dma_copy(right, x)
+                nisa.nc_matmul(acc, left, right)
+            out = nl.ndarray((128, 512), nl.bfloat16, buffer=nl.sbuf)
+            nisa.tensor_copy(out, acc)
+            if last and tile == tiles - 1:
+                nisa.activation(out, nl.exp, out)
+            nisa.dma_copy(y, out)
+
+    return kernel
+
+
+def chain(rounds: int, every: int = 0) -> Any:
+    """`rounds` of three instructions on one tile, and in each round of a number that `every` divides another one."""
+
+    def kernel(x: Any) -> None:
+        a, b = (nl.ndarray((128, 512), nl.float32, buffer=nl.sbuf) for _ in range(2))
+        nisa.dma_copy(a, x)
+        for number in range(rounds):
+            nisa.tensor_copy(b, a)
+            nisa.activation(b, nl.exp, b)
+            nisa.tensor_tensor(a, a, b, nl.add)
+            if every and number % every == 0:
+                nisa.memset(b, 0.0)
+        nisa.dma_copy(x, a)
+
+    return kernel
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_most_of_a_product_is_filled_in(kept: bool, filled: Filled) -> None:
+    program = compared(matmul(200, kept), (128, 512), (128, 512))
+    # Where SBUF begins anew, so does a stretch.
+    assert filled["filled"] > (0.8 if kept else 0.4) * len(program)
+
+
+def test_nearly_all_of_a_chain_is_filled_in(filled: Filled) -> None:
+    program = compared(chain(2000), (128, 512))
+    assert filled["filled"] > 0.9 * len(program)
+
+
+def test_a_loop_within_a_loop_is_filled_in_by_the_outer_one(filled: Filled) -> None:
+    program = compared(chain(2000, every=7), (128, 512))
+    assert filled["filled"] > 0.8 * len(program)
+
+
+def test_an_iteration_that_differs_ends_the_stretch(filled: Filled) -> None:
+    kernel = matmul(200, last=True)
+    program = compared(kernel, (128, 512), (128, 512))
+    allocation = allocate(program)
+    machine = machine_of(program, schedule(program, allocation), program.options, allocation, costs_of(program), {})
+    (other,) = [op.index for op in program.ops() if op.variant.instruction.name == "activation"]
+    assert max(repeat.end for repeat in repeats_of(machine, 1000)) <= other
+    assert 0 < filled["filled"] < other
+
+
+@pytest.mark.usefixtures("short")
+def test_what_does_not_repeat_is_walked(filled: Filled) -> None:
+    chance = np.random.default_rng(3)
+    calls = [(NAMES[chance.integers(len(NAMES))], *chance.integers(0, 6, 3).tolist()) for _ in range(400)]
+
+    def kernel(x: Any, y: Any) -> None:
+        tiles = [nl.ndarray((128, columns), nl.float32, buffer=nl.sbuf) for columns in (8, 64, 512, 64)]
+        banks = [nl.ndarray((128, 512), nl.float32, buffer=nl.psum) for _ in range(3)]
+        for call in calls:
+            issue(call, tiles, banks, (x, y))
+
+    compared(kernel, (128, 512), (128, 512))
+    assert filled["filled"] == 0
+
+
+@pytest.mark.usefixtures("short")
+@settings(max_examples=scaled(15), deadline=None)
+@given(loops(), TARGETS)
+def test_changed_machines_have_the_makespans_of_all_their_ops(loop: Loop, target: str) -> None:
+    arch = small(sbuf=16384) if target == "small" else target
+    program = traced(loop, (128, 512), (128, 512), target=arch)
+    allocation = allocate(program)
+    order = schedule(program, allocation)
+    some = makespans_without(program, order, allocation)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walking, "extrapolation_of", lambda *_: None)
+        assert makespans_without(program, order, allocation) == some
