@@ -22,6 +22,7 @@ from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.kernel_runtime.timing import compiled, walk
 from nki_lab.kernel_runtime.timing.compiled import EVENT_LOOP
+from tests.kernel_runtime.timing.test_extrapolation import Loop, loops, walking
 from tests.kernel_runtime.timing.test_walk import TARGETS, Kernel, kernels, options
 from tests.kernel_runtime.timing.timed import timed
 from tests.scale import scaled
@@ -48,11 +49,11 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def equal(program: Any, order: Any, allocation: Any, chosen: Options) -> None:
-    """Both walks of a program have the same columns, path and sums."""
+    """Both walks of a program, the interpreter's of every op, have the same columns, path and sums."""
     fast = walk(program, order, chosen, allocation)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled, "_MADE", 1 << 60)
-        slow = walk(program, order, chosen, allocation)
+        slow = walk(program, order, chosen, allocation, every_op=True)
     for name in COLUMNS:
         np.testing.assert_array_equal(getattr(fast, name), getattr(slow, name), err_msg=name)
     for name in ("row", "work", "wait", "reason"):
@@ -65,6 +66,15 @@ def equal(program: Any, order: Any, allocation: Any, chosen: Options) -> None:
 def test_drawn_kernels_have_equal_columns(kernel: Kernel, chosen: dict[str, bool], target: str) -> None:
     found = timed(kernel.on(target), target=target, **chosen)
     equal(found.program, found.schedule, found.allocation, dataclasses.replace(Options(), **chosen))
+
+
+@settings(max_examples=scaled(200), deadline=None)
+@given(loops(), options(), st.sampled_from(("trn2", "trn3")))
+def test_loops_that_are_filled_in_have_equal_columns(loop: Loop, chosen: dict[str, bool], target: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walking, "_COMPILED_LOOKS", (12, 60))
+        found = timed(loop, (128, 512), (128, 512), target=target, **chosen)
+        equal(found.program, found.schedule, found.allocation, dataclasses.replace(Options(), **chosen))
 
 
 @settings(max_examples=scaled(40), deadline=None)

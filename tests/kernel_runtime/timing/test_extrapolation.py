@@ -171,7 +171,7 @@ TARGETS = st.sampled_from(("trn2", "trn3", "small"))
 
 
 @pytest.mark.usefixtures("short")
-@settings(max_examples=scaled(60), deadline=None)
+@settings(max_examples=scaled(300), deadline=None)
 @given(loops(), options(), TARGETS, st.booleans())
 def test_drawn_loops_have_the_columns_of_all_their_ops(
     loop: Loop, chosen: dict[str, bool], target: str, device: bool
