@@ -47,6 +47,30 @@ def chain(x, count):
 
 
 @nki.jit
+def varied(x, count):
+    """`count` instructions on three tiles of 128 columns of x, in an order that does not repeat."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tiles = [nl.ndarray((128, 128), nl.float32, buffer=nl.sbuf) for _ in range(3)]
+    for tile in tiles:
+        nisa.memset(dst=tile, value=0.5)
+    state = 1
+    for _ in range(count):
+        state = (1103515245 * state + 12345) % 2**31
+        kind, a, b = state >> 24 & 7, tiles[(state >> 18) % 3], tiles[(state >> 20) % 3]
+        if kind == 0:
+            nisa.dma_copy(dst=a, src=x[:, 0:128])
+        elif kind == 1:
+            nisa.dma_copy(dst=out[:, 0:128], src=a)
+        elif kind < 4:
+            nisa.activation(dst=a, op=nl.tanh, data=b)
+        elif kind < 6:
+            nisa.tensor_tensor(dst=a, data1=a, data2=b, op=nl.maximum)
+        else:
+            nisa.tensor_copy(dst=a, src=b)
+    return out
+
+
+@nki.jit
 def mixed(x, count):
     """`count` rounds of ten instructions on fresh tiles: loads, arithmetic, an exponential, a reduction, a store."""
     rows, free = x.shape

@@ -64,7 +64,7 @@ def instructions(count: int) -> Point:
 
     allocation = timed("allocate", lambda: allocate(program))
     order = timed("schedule", lambda: schedule(program, allocation))
-    timed("walk", lambda: walk(program, order, None, allocation))
+    timed("walk", lambda: walk(program, order, None, allocation, every_op=True))
     found["schedule"] += found.pop("allocate")
     recording = timed("record", lambda: timeline(program).record())
     found["bytes"] = float(sum(recording.table(name).nbytes for name in ("rows", "accesses", "edges")))
