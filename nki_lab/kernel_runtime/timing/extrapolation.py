@@ -20,7 +20,8 @@ from nki_lab.kernel_runtime.timing.columns import Machine, Ops, Times
 from nki_lab.kernel_runtime.timing.dma import NEVER
 from nki_lab.kernel_runtime.timing.event_loop import KIND_BIT, LANE_BITS
 from nki_lab.kernel_runtime.timing.locks import RAMP_FIELDS
-from nki_lab.kernel_runtime.timing.moments import Moment, Relation, Subject, powered
+from nki_lab.kernel_runtime.timing.moments import Moment, Subject
+from nki_lab.kernel_runtime.timing.relation import Relation, powered
 from nki_lab.kernel_runtime.timing.repeats import Repeat, repeats_of
 
 _LOOKS: Final = 4  # at machines that are compared with one: then with a later one, twice as far apart
