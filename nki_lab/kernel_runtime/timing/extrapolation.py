@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from nki_lab.kernel_runtime.footprint import Column
+from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.timing.columns import Machine, Ops, Times
 from nki_lab.kernel_runtime.timing.dma import NEVER
 from nki_lab.kernel_runtime.timing.event_loop import KIND_BIT, LANE_BITS
@@ -58,6 +58,7 @@ class Extrapolation:
         self._first: Moment | None = None  # with which others are compared, in part
         self._second: Moment | None = None  # with which the next one is compared in full
         self._first_at = 0
+        self._bounds: dict[int, tuple[int, int, int]] = {}
         self._next_stretch()
 
     # -- halts -----------------------------------------------------------------------------------------------------
@@ -65,7 +66,7 @@ class Extrapolation:
         """Let the engines of the next stretch halt in it; whichever does so first is watched."""
         engines = self._subject.machine.lanes.is_queue
         while self._repeats:
-            self._repeat = self._repeats.pop()
+            self._repeat, self._bounds = self._repeats.pop(), {}
             self._left = [lane for lane, other in enumerate(self._repeat.lanes) if other >= 0 and not engines[lane]]
             if self._halt_any():
                 return
@@ -82,18 +83,21 @@ class Extrapolation:
         for lane, end in enumerate(lanes.end):
             lanes.halt[lane] = end
 
-    def _bounds(self, lane: int) -> tuple[int, int, int]:
+    def _bounds_of(self, lane: int) -> tuple[int, int, int]:
         """Return the places of a lane's first op in the stretch and behind its last one, and its ops in a period."""
+        if lane in self._bounds:
+            return self._bounds[lane]
         repeat, begin = self._repeat, self._begins[lane]
         mine = self._order[begin : int(self._subject.machine.lanes.end[lane])]
         ops = (repeat.begin, repeat.begin + repeat.period, repeat.end)
         first, after, end = (begin + np.searchsorted(mine, ops)).tolist()
-        return first, end, after - first
+        self._bounds[lane] = first, end, after - first
+        return self._bounds[lane]
 
     def _halt(self, lane: int, periods: int, room: int = 0) -> bool:
         """Let an engine halt so many periods from here; return whether `room` periods are left there."""
         lanes = self._subject.machine.lanes
-        first, end, step = self._bounds(lane)
+        first, end, step = self._bounds_of(lane)
         halt = first + (max(0, int(lanes.place[lane]) - first) // step + periods) * step
         if halt + room * step >= end:
             return False
@@ -113,7 +117,7 @@ class Extrapolation:
             self._release()
         moment = Moment(self._subject, self._repeat, self._before)
         self._before = moment.places
-        first, _, step = self._bounds(lane)
+        first, _, step = self._bounds_of(lane)
         periods = self._compare(moment, (int(lanes.place[lane]) - first) // step)
         if not periods or not self._halt(lane, periods):
             # Another engine of the stretch may be worth a look, or the next stretch.
@@ -176,6 +180,14 @@ def _round(periods: int) -> int:
         scale *= 60
 
 
+def _put(block: Column, values: Column, mine: Mask) -> None:
+    """Write the columns `mine` of a block."""
+    if mine.all():
+        block[:] = values
+    else:
+        block[:, mine] = values[:, mine]
+
+
 class _Leap:
     """A machine that is moved forward by some rounds, each as the one that `relation` is of."""
 
@@ -206,14 +218,17 @@ class _Leap:
             part = column[first:end].copy()
             final = column[first - step : first]
             block = column[first : first + rounds * step].reshape(rounds, step)
-            if column.itemsize == 1:
-                moved = part
-                filled = np.broadcast_to(final, block.shape)
-            else:
+            moved, later = part, final
+            if column.itemsize > 1:
                 moved = part + rounds * (part - former)
                 later = final - column[first - 2 * step : first - step]
-                filled = final + numbers * later if later.any() else np.broadcast_to(final, block.shape)
-            block[:, mine] = filled[:, mine]
+            if column.itemsize == 1 or not later.any():
+                _put(block, np.broadcast_to(final, block.shape), mine)
+            elif mine.all():
+                np.multiply(numbers, later, out=block)
+                block += final
+            else:
+                _put(block, numbers * later + final, mine)
             column[first + self._step : end + self._step][under_way] = moved[under_way]
 
     def _move_events(self) -> None:
