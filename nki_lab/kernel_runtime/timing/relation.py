@@ -298,8 +298,10 @@ class Relation:
             return False
         for number, needed in repeat.constants.items():
             known = ready[needed]
-            queue = before.lanes.is_queue[number]  # others that take turns with it have the same constants
-            latest = horizon if queue else max(horizon, before.lanes.free[number] - margin)
+            # Queues that take turns have the same constants.
+            queue = before.lanes.is_queue[number] and repeat.lanes[number] != number
+            own = 0 if before.lanes.is_queue[number] else before.lanes.free[number] - margin
+            latest = max(horizon, own)
             if (queue or before.moving[number]) and not ((known >= 0) & (known < latest)).all():
                 return False
         return True

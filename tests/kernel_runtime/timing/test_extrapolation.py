@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nki_lab.isa.arch import Arch
@@ -23,6 +23,7 @@ from nki_lab.kernel_runtime.timing.repeats import repeats_of
 from tests.kernel_runtime.drawn_kernels import nisa, nl, small, traced
 from tests.kernel_runtime.timing.test_walk import options
 from tests.scale import scaled
+from tests.two_cores import Move, kernel_of, specialised
 
 COLUMNS = ("start", "duration", "ready", "wait", "setup", "served", "busy", "critical_pred", "stall", "setup_reason",
            "throttle_reason")  # fmt: skip
@@ -168,11 +169,24 @@ def loops(draw: Any, least: int = 30, most: int = 120) -> Loop:
 
 
 TARGETS = st.sampled_from(("trn2", "trn3", "small"))
+LAUNCHED = {"launch_overhead": True, "power_ramp": False}
+
+# An engine that runs ahead of a queue, whose time is not to move with it.
+AHEAD = Loop(
+    count=107,
+    body=(("store", 2, 0, 2), ("act", 3, 4, 3)),
+    seldom=(("out", 3, 2, 5), ("matmul", 4, 5, 0), ("act", 2, 0, 1)),
+    every=1000,
+    kept=2,
+    columns=(8, 8),
+    last=True,
+)
 
 
 @pytest.mark.usefixtures("short")
-@settings(max_examples=scaled(300), deadline=None)
+@settings(max_examples=scaled(200), deadline=None)
 @given(loops(), options(), TARGETS, st.booleans())
+@example(AHEAD, LAUNCHED, "trn2", False)
 def test_drawn_loops_have_the_columns_of_all_their_ops(
     loop: Loop, chosen: dict[str, bool], target: str, device: bool
 ) -> None:
@@ -265,11 +279,23 @@ def test_what_does_not_repeat_is_walked(filled: Filled) -> None:
 
 
 @pytest.mark.usefixtures("short")
+def test_cores_side_by_side_are_walked(filled: Filled) -> None:
+    moves = [Move("add", 0, 1, 0), Move("scale", 1, 1, 0)] * 60
+    program, _ = specialised(kernel_of(moves, nl.float32), (128, 64))
+    allocation = allocate(program)
+    order = schedule(program, allocation)
+    some, every = (walk(program, order, None, allocation, every_op=whole) for whole in (False, True))
+    assert some.makespan == every.makespan
+    assert filled["filled"] == 0
+
+
+@pytest.mark.usefixtures("short")
 @settings(max_examples=scaled(15), deadline=None)
-@given(loops(), TARGETS)
-def test_changed_machines_have_the_makespans_of_all_their_ops(loop: Loop, target: str) -> None:
+@given(loops(), TARGETS, options())
+def test_changed_machines_have_the_makespans_of_all_their_ops(loop: Loop, target: str, chosen: dict[str, bool]) -> None:
     arch = small(sbuf=16384) if target == "small" else target
     program = traced(loop, (128, 512), (128, 512), target=arch)
+    program.options = dataclasses.replace(Options(), **chosen)
     allocation = allocate(program)
     order = schedule(program, allocation)
     some = makespans_without(program, order, allocation)
