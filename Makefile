@@ -113,7 +113,7 @@ screenshots: $(READY) chromium ## the pictures in docs/images, taken in JupyterL
 	@$(PY) scripts/screenshots.py
 
 # Sphinx has an environment of its own: the tools of tests and notebooks pin other versions of what it needs.
-$(DOCS)/.ready: requirements/docs.txt requirements/dev.txt pyproject.toml
+$(DOCS)/.ready: scripts/make-docs-venv requirements/docs.txt requirements/dev.txt pyproject.toml
 	@scripts/make-docs-venv $(DOCS)
 
 docs: $(DOCS)/.ready ## the site in build/docs/html: executed, built with warnings as errors, links checked

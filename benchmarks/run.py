@@ -60,25 +60,23 @@ def best(call: Callable[[], object], rounds: int = 5) -> float:
 def b1_matmul() -> Iterator[Figure]:
     """Tiled matmul over NumPy's float32 product, of operands that it need not convert.
 
-    The numeric seconds of the first run: the kernel is imported and has never been called with these shapes. So slabs
-    are found, and memory is new to the process where none of its size was freed; `a @ b` has had its own before. And
-    the median of whole calls by the plan, with all conversions.
+    The numeric seconds of the first run of a process, the median of three: slabs are found, and memory is new; `a @ b`
+    has had its own before. And the median of whole calls by the plan, with all conversions.
     """
+    import first_runs
     import kernels
-
-    import nki_lab
 
     rng = np.random.default_rng(0)
     for size in (1024, 2048, 4096):
         for kind in (ml_dtypes.bfloat16, np.float32):
             a, b = (rng.standard_normal((size, size), dtype=np.float32).astype(kind) for _ in range(2))
             wide = a.astype(np.float32), b.astype(np.float32)
-            plain = best(lambda: wide[0].T @ wide[1], 3)  # noqa: B023 - called at once
-            first = nki_lab.run(kernels.matmul, a, b, target="trn2").timings.numeric / plain
+            first = first_runs.median("product", str(size), np.dtype(kind).name)
             kernels.matmul(a, b)
             ratios = []
+            plain = 0.0
             for _ in range(5):
-                plain = best(lambda: wide[0].T @ wide[1], 2)  # noqa: B023
+                plain = best(lambda: wide[0].T @ wide[1], 2)  # noqa: B023 - called at once
                 ratios.append(best(lambda: kernels.matmul(a, b), 1) / plain)  # noqa: B023
             for which, value, budget in (("by plan", statistics.median(ratios), 1.25), ("first run", first, 1.35)):
                 yield Figure(row="B1", name=f"matmul {size} {np.dtype(kind).name}, {which}", value=value, unit="x",
@@ -88,8 +86,7 @@ def b1_matmul() -> Iterator[Figure]:
 def flash_attention() -> Iterator[Figure]:
     """Flash attention of 4,096 tokens over the same algorithm in NumPy: calls by their plan, and the first run."""
     import attention
-
-    import nki_lab
+    import first_runs
 
     module = attention.example()
     arrays = module.inputs(heads=1, S=4096)
@@ -98,10 +95,9 @@ def flash_attention() -> Iterator[Figure]:
     def plain() -> None:
         attention.in_numpy(q, k, v, module.P, module.KEYS)
 
-    reference = best(plain, 2)
-    first = nki_lab.run(module.flash_attention, *arrays, target="trn2").timings.numeric / reference
+    first = first_runs.median("attention")
     module.flash_attention(*arrays)
-    ratios = []
+    reference, ratios = 0.0, []
     for _ in range(5):
         reference = best(plain, 2)
         ratios.append(best(lambda: module.flash_attention(*arrays), 1) / reference)

@@ -53,11 +53,16 @@ def test_a_softmax_whose_rows_are_split_over_the_cores(target: str) -> None:
 
 
 @settings(max_examples=scaled(30), deadline=None)
-@given(st.lists(MOVES, max_size=10), st.sampled_from(("virtual", "physical")))
-def test_drawn_kernels_give_what_both_cores_at_once_give(moves: list[Move], memory: str) -> None:
-    x = np.arange(4 * 5, dtype=np.float32).reshape(4, 5)
-    run = nki_lab.run(kernel_of(moves, nl.float32)[2], x, target="trn2", options=nki_lab.Options(memory=memory))
+@given(st.lists(MOVES, max_size=10), st.sampled_from(("virtual", "physical")), st.sampled_from(((4, 5), (128, 96))))
+def test_drawn_kernels_give_what_both_cores_at_once_give(
+    moves: list[Move], memory: str, shape: tuple[int, int]
+) -> None:
+    x = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
+    kernel = kernel_of(moves, nl.float32)[2]
+    run = nki_lab.run(kernel, x, target="trn2", options=nki_lab.Options(memory=memory))
     np.testing.assert_array_equal(run.output, reference(moves, x))
+    np.testing.assert_array_equal(kernel(x + 1), reference(moves, x + 1))
+    np.testing.assert_array_equal(kernel(x), reference(moves, x))
     assert not [item for item in run.diagnostics if item.code.startswith("NKI3")]
     program = run.program
     for op in program.ops():

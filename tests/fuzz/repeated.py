@@ -2,7 +2,8 @@
 
     python tests/fuzz/repeated.py --kernels 5000 --processes
 
-Programs of several instructions, tiled matrix products, gathers and device loops whose iterations are data. Under
+Programs of several instructions, tiled matrix products, gathers, two cores that synchronize, and device loops whose
+iterations are data. Under
 `matmul_order="tile"` all bits are the same in the first call, in one by the plan of the first, and in another process
 with another number of threads; products under `slab` and `free` repeat their bits too, and stay within the ulp bound of
 `tile`. Findings and errors are those of the arguments of the call. Exit status 1 where something differs.
@@ -52,6 +53,7 @@ class Drawn:
     calls: tuple[tuple[Any, ...], ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     product: str = ""
+    grid: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,62 @@ def loop(choice: Choice) -> Drawn:
     return Drawn(text, "trn2", calls)
 
 
-KINDS: tuple[Callable[[Choice], Drawn], ...] = (program, product, program, gather, program, product, program, loop)
+CORES = """
+def kernel(x):
+    me = nl.program_id(0)
+    rows, columns = x.shape
+    out = nl.ndarray((2, {tiles}, rows, columns), nl.{dtype}, buffer=nl.shared_hbm)
+    sums = nl.ndarray((2, rows, 1), nl.float32, buffer=nl.shared_hbm)
+    board = nl.ndarray((2, rows, columns), nl.{dtype}, buffer=nl.shared_hbm)
+    total = nl.ndarray((rows, 1), nl.float32)
+    tiles = []
+    for number in range({tiles}):
+        tile = nl.ndarray((rows, columns), nl.{dtype})
+        nisa.dma_copy(tile, x)
+        nisa.tensor_scalar(tile, tile, nl.add, float(10 * me + number))
+        tiles.append(tile)
+    reset, go_on = nisa.reduce_cmd.reset_reduce, nisa.reduce_cmd.reduce
+    nisa.activation(tiles[0], op=nl.copy, data=tiles[0], reduce_op=nl.add, reduce_cmd=reset)
+    {moves}
+    nisa.activation(tiles[0], op=nl.copy, data=tiles[0], reduce_op=nl.add, reduce_cmd=go_on, reduce_res=total)
+    nisa.dma_copy(sums[me], total)
+    for number in range({tiles}):
+        nisa.dma_copy(out[me, number], tiles[number])
+    return out, sums
+"""
+MOVES = (
+    "nisa.sendrecv({a}, {b}, send_to_rank=1 - me, recv_from_rank=1 - me, pipe_id={bit})",
+    "nisa.tensor_tensor({a}, {a}, {b}, nl.add)",
+    "nisa.activation({a}, op=nl.tanh, data={b}, reduce_op=nl.add, reduce_cmd=go_on)",
+    "if me == {bit}: nisa.tensor_scalar({a}, {b}, nl.multiply, -1.5)",
+    "nisa.dma_copy(board[me], {a})\n    {meet}\n    nisa.dma_copy({b}, board[1 - me])\n    {meet}",
+    "{meet}",
+)
+MEET = "nisa.core_barrier(board, (0, 1))"
+
+
+def cores(choice: Choice) -> Drawn:
+    """Two cores that synchronize, send tiles to each other, or exchange them through HBM."""
+    tiles = choice.integer(1, 3)
+    chosen = [
+        choice.pick(MOVES).format(
+            meet=MEET,
+            a=f"tiles[{choice.integer(0, tiles - 1)}]",
+            b=f"tiles[{choice.integer(0, tiles - 1)}]",
+            bit=choice.integer(0, 1),
+        )
+        for _ in range(choice.integer(0, 6))
+    ]
+    text = CORES.format(tiles=tiles, dtype=choice.pick(("float32", "bfloat16")), moves="\n    ".join(chosen) or "pass")
+    rng = np.random.default_rng(choice.integer(0, 10_000))
+    shape = choice.pick((32, 128)), choice.pick((16, 100, 512))
+    calls = tuple((rng.standard_normal(shape, np.float32),) for _ in range(2))
+    return Drawn(text, choice.pick(("trn2", "trn3")), calls, grid=(2,))
+
+
+KINDS: tuple[Callable[[Choice], Drawn], ...] = (
+    program, product, program, gather, program, product, cores, program, loop,
+)  # fmt: skip
 
 
 def draw(number: int) -> Drawn:
@@ -214,6 +271,12 @@ def function_of(text: str) -> Callable[..., Any]:
     exec(compile(text, "<drawn>", "exec"), names)
     kernel: Callable[..., Any] = names["kernel"]
     return kernel
+
+
+def launched(drawn: Drawn, kernel: Callable[..., Any], order: str) -> session.Launch:
+    """Return the launch of a kernel whose products add in an order."""
+    options = Options(**{**drawn.options, "matmul_order": order})
+    return session.Launch(kernel, drawn.target, options, grid=drawn.grid)
 
 
 def call(launch: session.Launch, arguments: Sequence[Any]) -> Outcome:
@@ -238,7 +301,7 @@ def problem(drawn: Drawn, counts: Counter[str] | None = None) -> str:
     orders = ("tile", "slab", "free") if drawn.product else ("tile",)
     by_tile: list[Outcome] = []
     for order in orders:
-        launch = session.Launch(kernel, drawn.target, Options(**{**drawn.options, "matmul_order": order}))
+        launch = launched(drawn, kernel, order)
         wanted = []
         for arguments in drawn.calls:
             session.forget()
@@ -278,7 +341,7 @@ def _distance(drawn: Drawn, arguments: Sequence[Array], got: Outcome, reference:
 def digest(number: int) -> str:
     """Return a digest of what the first call of a kernel gives."""
     drawn = draw(number)
-    launch = session.Launch(function_of(drawn.text), drawn.target, Options(**{**drawn.options, "matmul_order": "tile"}))
+    launch = launched(drawn, function_of(drawn.text), "tile")
     session.forget()
     outcome = call(launch, drawn.calls[0])
     return hashlib.sha256(repr((outcome.bits, outcome.findings)).encode()).hexdigest()[:16]

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from nki_lab.kernel_runtime.numerics import repeating
+from tests.draws import Seeded
 from tests.fuzz import repeated
 
 
-@pytest.mark.parametrize("number", [33])
-def test_a_kernel_that_failed_once_repeats(number: int) -> None:
-    assert not repeated.problem(repeated.draw(number))
+@pytest.mark.parametrize("seed", [33])
+def test_a_product_that_failed_once_repeats(seed: int) -> None:
+    assert not repeated.problem(repeated.product(Seeded(seed)))
 
 
 def test_some_hundred_kernels_repeat(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,8 +31,9 @@ def test_some_kernels_give_the_same_bits_in_other_processes_and_with_other_threa
 
 
 @pytest.mark.slow
-def test_five_thousand_kernels_repeat() -> None:
-    assert repeated.main(["--kernels", "5000", "--seed", "100000", "--processes"]) == 0
+@pytest.mark.parametrize("first", range(100_000, 105_000, 1000))
+def test_five_thousand_kernels_repeat(first: int) -> None:
+    assert repeated.main(["--kernels", "1000", "--seed", str(first), "--processes"]) == 0
 
 
 def test_a_plan_that_keeps_an_argument_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,7 @@ class Executor:
         self._blocks: dict[int, Block] = {}
         self._kinds: dict[int, int] = {}
         self._variant_plans: dict[tuple[int, ...], VariantPlan] = {}
-        self._states = (State(self.registers, False), State(self.registers, True))
+        self._states: dict[tuple[int, bool], State] = {}  # by core, and whether a matmul adds to what is there
         self._scratch = Scratch()
         self._pool = Pool()
         self._placed = PlacedMemory()
@@ -371,18 +371,28 @@ class Executor:
             views.append(view)
             bounds.append(known.get(view.buffer.id) or self._bind(view.buffer, index, steps))
         repeats = state is None and (adds is True or adds is False)
-        key = (variant.id, adds, *bounds, *[view.offset for view in views]) if repeats else None
+        core = program.core_of(index)
+        key = (variant.id, adds, core, *bounds, *[view.offset for view in views]) if repeats else None
         planned = None if key is None else self._planned.get(key)
         if planned is None:
             plan = self._variant_plan(variant, bounds)
             if state is None:
-                state = self._states[adds is True] if key is not None else State(self.registers, adds)
+                state = self._state(core, adds, shared=key is not None)
             planned = plan.steps(views, bounds, state, self._scratch, self._resolver)
             if key is not None and plan.direct:
                 if len(self._planned) >= _REMEMBERED:
                     self._planned.clear()
                 self._planned[key] = planned
         steps.extend([(index, step) for step in planned])
+
+    def _state(self, core: int, adds: Added, *, shared: bool) -> State:
+        """Return the state of a core for a call; one that is `shared` by all calls that add alike."""
+        if not shared:
+            return State(self.registers, core, adds)
+        found = self._states.get((core, adds is True))
+        if found is None:
+            found = self._states[core, adds is True] = State(self.registers, core, adds is True)
+        return found
 
     def _keeps_calls(self, _index: int) -> bool:
         """Whether the calls of an op must stay as they are planned."""

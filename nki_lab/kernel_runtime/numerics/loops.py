@@ -78,7 +78,7 @@ class Loops:
         accumulation = variant.instruction.accumulation
         state = None
         if accumulation is not None:
-            state = State(self._executor.registers)
+            state = State(self._executor.registers, program.core_of(index))
             place = program.op_access[index] + variant.names.index(accumulation.operand)
             view = program.views[program.access_view[place]]
             steps.append((index, (self._decide, (state, view, accumulation.mode(variant.use)))))

@@ -277,7 +277,7 @@ class RepeatableExecutor(Executor):
         """Add the calls that execute an op, and note those that touch the caller's memory."""
         at = len(steps)
         super().plan(index, add, steps, state)
-        if index not in self._outer_rows:
+        if index not in self._outer_rows or len(steps) == at:  # a barrier makes no calls
             return
         while steps[at][1][0] is poison:  # of a tile that the op is the first to touch
             at += 1

@@ -68,58 +68,89 @@ _HALVES: Final = np.dtype(
 
 
 class State:
-    """State of instructions between calls: accumulation registers, and how the matmul at hand treats dst."""
+    """State of a core's instructions between calls: accumulation registers, and how the matmul at hand treats dst."""
 
     __slots__ = ("add", "random", "scalar_accumulators", "values", "vector_accumulators")
 
-    def __init__(self, registers: Registers, add: Added = False) -> None:
-        self.scalar_accumulators = registers.scalar
-        self.vector_accumulators = registers.vector
-        self.random = registers.random
+    def __init__(self, registers: Registers, core: int, add: Added = False) -> None:
+        engines = registers.of_core(core)
+        self.scalar_accumulators = engines.scalar
+        self.vector_accumulators = engines.vector
+        self.random = engines.random
         self.values = registers.values
         self.add = add
 
 
-class Registers:
-    """The engines' own state, a row for each of `lanes` partitions: accumulators of a `precision`, and generators.
+class EngineRegisters:
+    """The state of one core's engines: accumulators, a row for each partition, and generators of random numbers.
 
     `random` holds the 24 words of each engine's random generator, by engine; NKI documents none after power-up.
-    `values` are the contents of the sequencers' registers by number, where anything has been written. `mail` is what
-    one side of an exchange between cores has brought for the other one, by the op that takes it.
     """
 
-    __slots__ = ("mail", "random", "scalar", "values", "vector")
+    __slots__ = ("random", "scalar", "vector")
 
-    def __init__(self, lanes: int, precision: type[np.floating[Any]] = np.float32) -> None:
+    def __init__(self, lanes: int, precision: type[np.floating[Any]]) -> None:
         self.scalar: Array = np.zeros(lanes, precision)
         self.vector: Array = np.zeros(lanes, precision)
         self.random: dict[str, Array] = {}
-        self.values: dict[int, int | float] = {}
-        self.mail: Mail = {}
-
-    def copy(self) -> Registers:
-        """Return the state as it is now."""
-        return self.rounded(self.scalar.dtype.type)
-
-    def rounded(self, precision: type[np.floating[Any]]) -> Registers:
-        """Return the state as it is now with accumulators of another precision."""
-        twin = Registers(len(self.scalar), precision)
-        twin.restore(self)
-        return twin
 
     def clear(self) -> None:
         """Return to the state at power-up, in place."""
         self.scalar.fill(0)
         self.vector.fill(0)
         self.random.clear()
+
+    def restore(self, other: EngineRegisters) -> None:
+        """Take over the state of another, in place."""
+        self.scalar[...], self.vector[...] = other.scalar, other.vector
+        self.random.clear()
+        self.random.update({engine: words.copy() for engine, words in other.random.items()})
+
+
+class Registers:
+    """The engines' own state: of each core accumulators for `lanes` partitions in a `precision`, and generators.
+
+    `values` are the contents of the sequencers' registers by number, where anything has been written. `mail` is what
+    one side of an exchange between cores has brought for the other one, by the op that takes it.
+    """
+
+    __slots__ = ("_cores", "lanes", "mail", "precision", "values")
+
+    def __init__(self, lanes: int, precision: type[np.floating[Any]] = np.float32) -> None:
+        self.lanes = lanes
+        self.precision = precision
+        self._cores: dict[int, EngineRegisters] = {}
+        self.values: dict[int, int | float] = {}
+        self.mail: Mail = {}
+
+    def of_core(self, core: int) -> EngineRegisters:
+        """Return the state of a core's engines, that at power-up where nothing has asked for it before."""
+        found = self._cores.get(core)
+        if found is None:
+            found = self._cores[core] = EngineRegisters(self.lanes, self.precision)
+        return found
+
+    def copy(self) -> Registers:
+        """Return the state as it is now."""
+        return self.rounded(self.precision)
+
+    def rounded(self, precision: type[np.floating[Any]]) -> Registers:
+        """Return the state as it is now with accumulators of another precision."""
+        twin = Registers(self.lanes, precision)
+        twin.restore(self)
+        return twin
+
+    def clear(self) -> None:
+        """Return to the state at power-up, in place."""
+        for engines in self._cores.values():
+            engines.clear()
         self.values.clear()
         self.mail.clear()
 
     def restore(self, other: Registers) -> None:
         """Take over the state of another, in place."""
-        self.scalar[...], self.vector[...] = other.scalar, other.vector
-        self.random.clear()
-        self.random.update({engine: words.copy() for engine, words in other.random.items()})
+        for core in {*self._cores, *other._cores}:
+            self.of_core(core).restore(other.of_core(core))
         self.values.clear()
         self.values.update(other.values)
         self.mail.clear()

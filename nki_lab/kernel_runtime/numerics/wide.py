@@ -180,6 +180,7 @@ class WideExecutor(SteppingExecutor):
         if any(view.type.dtype.kind == "packed" for view in views):
             self._restart(variant, "it reads packed numbers, which are the run's")
         add = self._add.get(index, False) if instruction.accumulation is not None else False
+        core = self.program.core_of(index)
         try:
             wide = self._arrays(plan, views, None)
         except NkiError:
@@ -187,12 +188,12 @@ class WideExecutor(SteppingExecutor):
         rounded: dict[int, Array] = {}
         if self._compares:
             narrow = self._arrays(plan, views, bounds)
-            self._compute(plan, narrow, EngineState(self._lanes.rounded(np.float32), add))
+            self._compute(plan, narrow, EngineState(self._lanes.rounded(np.float32), core, add))
             for position, is_out in enumerate(variant.outs):
                 if is_out and views[position].type.dtype.is_float:
                     result = np.array(narrow.outs[variant.names[position]], np.float32)
                     rounded[position] = self._rounded(result, plan, position, bounds[position])
-        self._compute(plan, wide, EngineState(self._lanes, add))
+        self._compute(plan, wide, EngineState(self._lanes, core, add))
         exact = {
             position: wide.outs[name]
             for position, (name, is_out) in enumerate(zip(variant.names, variant.outs, strict=True))
@@ -376,7 +377,7 @@ class WideExecutor(SteppingExecutor):
         """Go back to a state, or to the beginning; all later changes are undone."""
         for number in list(self._exact):
             self._forget(number)
-        lanes = Registers(len(self._lanes.scalar), np.float64)
+        lanes = Registers(self._lanes.lanes, np.float64)
         if state is None:
             super().restore(None)
         else:

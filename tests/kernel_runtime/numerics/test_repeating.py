@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nki_lab import session
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.ir import Program
@@ -201,3 +202,23 @@ def test_most_drawn_programs_can_repeat() -> None:
         dtypes = [memory.dtype for memory in case.memories]
         found.append(can_repeat(traced(kernel_of(source(case)), arrays, dtypes, case.target, **case.options)[0]))
     assert sum(found) > 30
+
+
+def test_a_barrier_over_a_result_in_the_callers_memory_makes_no_call() -> None:
+    text = """
+def kernel(x):
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    rows = x.shape[0] // 2
+    first = nl.program_id(0) * rows
+    tile = nl.ndarray((rows, x.shape[1]), x.dtype)
+    nisa.dma_copy(tile, x[first : first + rows])
+    nisa.dma_copy(out[first : first + rows], tile)
+    nisa.core_barrier(out, (0, 1))
+    return out
+"""
+    x = np.arange(256 * 64, dtype=np.float32).reshape(256, 64)
+    assert x.nbytes > repeating.SMALL
+    launch = session.Launch(kernel_of(text), "trn2", grid=(2,))
+    for number in range(3):
+        made = session.execute(launch, (x + number,), {})
+        np.testing.assert_array_equal(made.flat[0], x + number)
