@@ -36,10 +36,15 @@ def copies_in(module: ModuleSource) -> Mapping[ast.AST, ast.FunctionDef]:
 
 
 def _copies_in(module: ModuleSource) -> dict[ast.AST, ast.FunctionDef]:
-    first: dict[str, ast.FunctionDef] = {}
-    found: dict[ast.AST, ast.FunctionDef] = {}
+    alike: dict[tuple[int, int], list[ast.FunctionDef]] = {}
     for node in () if module.unread else module.tree.body:
         if isinstance(node, ast.FunctionDef) and not node.col_offset:
+            lines = (node.end_lineno or node.lineno) - first_line(node)
+            alike.setdefault((lines, len(node.name)), []).append(node)
+    found: dict[ast.AST, ast.FunctionDef] = {}
+    for nodes in alike.values():
+        first: dict[str, ast.FunctionDef] = {}
+        for node in nodes if len(nodes) > 1 else ():
             text = blanked_text(module, node)
             original = first.setdefault(text, node) if text else node
             if original is not node:
