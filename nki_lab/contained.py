@@ -59,7 +59,13 @@ def note(text: str) -> None:
 
 
 def _send(stream: IO[bytes], kind: int, value: object) -> None:
-    data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    collects = gc.isenabled()
+    gc.disable()  # pickling leaves no garbage, and makes as many objects as start collections of all there is
+    try:
+        data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    finally:
+        if collects:
+            gc.enable()
     stream.write(bytes([kind]) + len(data).to_bytes(8, "big") + data)
     stream.flush()
 

@@ -126,6 +126,9 @@ def _bounded(ufunc: np.ufunc, *, below: bool) -> Apply:
     """Maximum (`below`) or minimum; a bound that is one float for all goes through `clip`, three times as fast."""
 
     def apply(a: Array, b: Any, out: Array) -> Array:
+        if isinstance(b, np.ndarray) and b.ndim:  # at once: scans come here for each column
+            ufunc(a, b, out=out)
+            return out
         if out.dtype == np.float32 and np.ndim(b) == 0:
             bound = np.float32(b)
             return a.clip(bound if below else np.float32(-np.inf), np.float32(np.inf) if below else bound, out=out)

@@ -11,10 +11,14 @@ read or written where that does not hold.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import stat
+import sys
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -27,6 +31,11 @@ SUPPORTED: Final = (0, 68)
 """The version of numba whose machine code is tested, without the patch level."""
 
 _FOLDER: Final = "compiled"
+
+_LOAD: Final = 0.6
+_READ: Final = 0.05
+_COMPILE: Final = 0.5
+"""Seconds that it takes to import numba, to read a small function from disk, and to compile it."""
 
 
 @dataclass(slots=True)
@@ -138,6 +147,42 @@ class CompiledFunction:
         values = [(name, known[name]) for name in code.co_names if isinstance(known.get(name), int | tuple)]
         mine = {code.co_code + repr((code.co_consts, code.co_names, code.co_varnames, values)).encode()}
         return mine.union(*(other._sources() for other in self.callees.values()))
+
+
+def compilable(function: Callable[..., Any], **callees: CompiledFunction) -> CompiledFunction:
+    """Return a function of a module as one that can be compiled."""
+    assert isinstance(function, FunctionType)
+    return CompiledFunction(function, callees)
+
+
+@dataclass(slots=True)
+class WhenWorthwhile:
+    """A function that becomes machine code when a process spent as long on what it replaces as making it takes."""
+
+    function: CompiledFunction
+    _spent: float = 0.0
+    _enough: float = _READ
+
+    def get(self) -> Callable[..., Any] | None:
+        """Return the compiled function if it is worth its while by now."""
+        if not self.function.is_made:
+            if self._spent < self._enough:
+                return None
+            self._enough = math.inf if unavailable() else self._price()
+            if self._spent < self._enough:
+                return None
+        return self.function.get()
+
+    @contextmanager
+    def replaced(self) -> Iterator[None]:
+        """Count the time that is spent without the function."""
+        start = time.perf_counter()
+        yield
+        self._spent += time.perf_counter() - start
+
+    def _price(self) -> float:
+        load = 0.0 if "numba" in sys.modules else _LOAD
+        return load + (_READ if self.function.is_kept else _COMPILE)
 
 
 def kept_bytes() -> int:

@@ -142,7 +142,7 @@ def _handed_over(item: Diagnostic, traceback: TracebackType | None) -> Diagnosti
     function = None if inner is None else inner.function(code.co_name)
     if module is None or function is None or function.lineno != code.co_firstlineno:
         return None
-    call = module.calls.calls.get((site.line, site.column, site.end_line, site.end_column))
+    call = module.calls_on(site.line).calls.get((site.line, site.column, site.end_line, site.end_column))
     check = None if call is None else failed_check(function, call, caller.f_locals.get)
     if check is None:
         return None

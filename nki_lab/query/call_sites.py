@@ -12,7 +12,8 @@ from typing import Final, Literal
 from nki_lab.query.reach import Operation, Reach
 from nki_lab.rules.api_calls import NkiCall, nki_calls
 from nki_lab.source import SyntaxFacts
-from nki_lab.source.trees import FUNCTIONS, branches
+from nki_lab.source.names import NameUses
+from nki_lab.source.trees import FUNCTIONS
 
 State = Literal["fully", "partly", "by name", "skipped"]
 STATES: Final[Mapping[State, str]] = MappingProxyType(
@@ -107,7 +108,7 @@ def _placed(facts: SyntaxFacts) -> list[tuple[NkiCall, _Place]]:
     """Return the calls of NKI's functions, each with the function around it."""
 
     def placed() -> list[tuple[NkiCall, _Place]]:
-        around = _functions_around(facts.tree)
+        around = _functions_around(facts.module)
         return [(call, around.get(id(call.node), _Place())) for call in nki_calls(facts)]
 
     return facts.parsed.once("placed calls", placed)
@@ -157,25 +158,21 @@ class _Place:
     last: int = 0
 
 
-def _functions_around(tree: ast.Module) -> dict[int, _Place]:
+def _functions_around(module: NameUses) -> dict[int, _Place]:
     """Return the function that each call stands in; defaults and decorators stand outside of theirs."""
     found: dict[int, _Place] = {}
-    stack: list[tuple[ast.AST, _Place, str]] = [(tree, _Place(), "")]
+    stack: list[tuple[NameUses, _Place, str]] = [(module, _Place(), "")]
     while stack:
-        node, place, prefix = stack.pop()
-        if isinstance(node, ast.Call):
-            found[id(node)] = place
+        scope, place, prefix = stack.pop()
+        node = scope.node
         if isinstance(node, (*FUNCTIONS, ast.Lambda)):
             name = prefix + ("<lambda>" if isinstance(node, ast.Lambda) else node.name)
-            inner = _Place(name, place.top or name.partition(".")[0], node.lineno, node.end_lineno or node.lineno)
-            body = [node.body] if isinstance(node, ast.Lambda) else node.body
-            inside = {id(item) for item in body}
-            stack += [(item, inner, f"{name}.<locals>.") for item in body]
-            stack += [(item, place, prefix) for item in branches(node) if id(item) not in inside]
+            place = _Place(name, place.top or name.partition(".")[0], node.lineno, node.end_lineno or node.lineno)
+            prefix = f"{name}.<locals>."
         elif isinstance(node, ast.ClassDef):
-            stack += [(item, place, f"{prefix}{node.name}.") for item in branches(node)]
-        else:
-            stack += [(item, place, prefix) for item in branches(node)]
+            prefix = f"{prefix}{node.name}."
+        found.update((id(call), place) for call in scope.calls)
+        stack += [(inner, place, prefix) for inner in scope.children]
     return found
 
 

@@ -7,7 +7,6 @@ in the functions; decorators are NKI's, defaults are constants: nothing else tel
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import Final, NamedTuple
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.query.evaluation_cache import KernelEvaluation, moved_lines
 from nki_lab.source import SyntaxFacts
+from nki_lab.source.copies import blanked_text
 from nki_lab.source.trees import attribute_path, defaults, first_line
 
 _PACKAGES: Final = ("nki", "neuronxcc")
@@ -81,9 +81,7 @@ class EqualFunctions:
         plain = all(isinstance(item, ast.Constant) for item in defaults(node.args))
         if not own or not plain or node.col_offset or not all(map(self._is_ours, node.decorator_list)):
             return ""
-        text = "\n".join(self._facts.lines[first_line(node) - 1 : node.end_lineno])
-        text, count = re.subn(rf"\b{re.escape(node.name)}\b", "\0" * len(node.name), text)
-        return text if count == 1 else ""
+        return blanked_text(self._facts.parsed, node)
 
     def _is_ours(self, decorator: ast.expr) -> bool:
         """Return whether a decorator is one of NKI's, without arguments."""

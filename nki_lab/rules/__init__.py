@@ -17,6 +17,8 @@ from nki_lab.rules.races import without_consequences
 from nki_lab.rules.rule import ProgramRule, Rule, SyntaxRule, TimedRule, rules_of
 from nki_lab.rules.timed_facts import TimedFacts
 from nki_lab.source import Dialect, SyntaxFacts
+from nki_lab.source.copies import without_copies
+from nki_lab.source.trees import first_line
 
 __all__ = [
     "PROGRAM_RULES",
@@ -69,7 +71,20 @@ def _around_kernels(facts: SyntaxFacts, right: RightCalls | None = None) -> list
 
 
 def _found_by(facts: SyntaxFacts, *, on_host: bool) -> list[Diagnostic]:
-    """Return the findings of the rules on kernel code, or of those on the module around it."""
+    """Return the findings of the rules on kernel code, or of those on the module around it.
+
+    Kernels that are copies of others with nothing wrong are not looked at.
+    """
+    if not on_host:
+        fewer, originals = without_copies(facts)
+        lines = [range(first_line(node), (node.end_lineno or 0) + 1) for node in originals]
+        found = _found_in(fewer, on_host=False)
+        if fewer is facts or not any(item.line in part for item in found for part in lines):
+            return found
+    return _found_in(facts, on_host=on_host)
+
+
+def _found_in(facts: SyntaxFacts, *, on_host: bool) -> list[Diagnostic]:
     views: dict[tuple[Dialect, ...], SyntaxFacts] = {}
     found: list[Diagnostic] = []
     for rule in SYNTAX_RULES:

@@ -31,6 +31,7 @@ from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.rules.deprecations import RANGES, SIZES, deprecated_range, deprecated_size
 from nki_lab.rules.known_values import PACKAGES, KnownValues, Method, Value, root_of, same, signature_of
 from nki_lab.source import SyntaxFacts
+from nki_lab.source.copies import copies_in
 from nki_lab.source.names import NameUses, dotted
 from nki_lab.source.trees import last_name
 
@@ -76,15 +77,18 @@ def nki_calls(facts: SyntaxFacts) -> list[NkiCall]:
 
 def _nki_calls(facts: SyntaxFacts) -> Iterator[NkiCall]:
     uses = _Uses(facts)
-    for scope in uses.values.scopes:
-        for call in scope.calls:
-            called = uses.values.of(call.func, scope)
-            name = dotted(call.func, scope)
-            if uses.values.is_function(called):
-                found = name or f"nki.{'isa' if hasattr(called, 'nki_instruction') else 'language'}.{called.__name__}"
-                yield NkiCall(call, found, "")
-            elif name.startswith(_INSIDE) and not isinstance(called, Namespace):
-                yield NkiCall(call, name, uses.obstacle(call.func, scope, called))
+    copies, scopes = copies_in(facts.parsed), {scope.node: scope for scope in facts.module.children}
+    yield from (found for found in uses.nki_calls([facts.module]) if found is not None)
+    known: dict[ast.AST, list[NkiCall | None]] = {}
+    for node, scope in scopes.items():
+        original = copies.get(node, node)
+        if original not in known:
+            known[original] = list(uses.nki_calls(scopes[original].subtree()))
+        same_calls = known[original]
+        if original is not node:  # calls of the same names, in the same order
+            calls = (call for inner in scope.subtree() for call in inner.calls)
+            same_calls = [other and other._replace(node=call) for other, call in zip(same_calls, calls, strict=True)]
+        yield from (found for found in same_calls if found is not None)
 
 
 _INSIDE: Final = tuple(
@@ -106,18 +110,32 @@ class _Uses:
         )
 
     def findings(self) -> Iterator[Diagnostic]:
-        for scope in self.values.scopes:
-            for imported in scope.import_nodes:
-                yield from self._import(imported)
-            for mention in scope.mentions:
-                if type(mention.ctx) is not ast.Load or self._is_open(mention, scope):
-                    continue
-                found = self._name(mention, scope)
-                if found is not None and not self._expected(mention, mention.attr):
-                    yield self._at(found, mention)
-            for call in scope.calls:
-                if not self._is_open(call.func, scope):
-                    yield from self._checked(call, scope)
+        """Yield what is wrong with names and calls; a copy of a function with nothing wrong has nothing either."""
+        module = self.facts.module
+        yield from self._in_scope(module)
+        copies, scopes = copies_in(self.facts.parsed), {scope.node: scope for scope in module.children}
+        known: dict[ast.AST, list[Diagnostic]] = {}
+        for node in scopes:
+            for part in dict.fromkeys((copies.get(node, node), node)):
+                if part not in known:
+                    known[part] = [item for scope in scopes[part].subtree() for item in self._in_scope(scope)]
+                if not known[part]:
+                    break
+            else:
+                yield from known[node]
+
+    def _in_scope(self, scope: NameUses) -> Iterator[Diagnostic]:
+        for imported in scope.import_nodes:
+            yield from self._import(imported)
+        for mention in scope.mentions:
+            if type(mention.ctx) is not ast.Load or self._is_open(mention, scope):
+                continue
+            found = self._name(mention, scope)
+            if found is not None and not self._expected(mention, mention.attr):
+                yield self._at(found, mention)
+        for call in scope.calls:
+            if not self._is_open(call.func, scope):
+                yield from self._checked(call, scope)
 
     def deprecations(self) -> Iterator[Diagnostic]:
         """Yield the findings about deprecated names outside of kernel code, which has rules for them."""
@@ -136,6 +154,20 @@ class _Uses:
         if called is not OPEN or (isinstance(node, ast.Attribute) and self._name(node, scope) is not None):
             return ""
         return "not-modelled"
+
+    def nki_calls(self, scopes: Iterable[NameUses]) -> Iterator[NkiCall | None]:
+        """Yield for each call in some scopes which function of NKI's it calls; None where it is none."""
+        for scope in scopes:
+            for call in scope.calls:
+                called = self.values.of(call.func, scope)
+                name = dotted(call.func, scope)
+                if self.values.is_function(called):
+                    home = "isa" if hasattr(called, "nki_instruction") else "language"
+                    yield NkiCall(call, name or f"nki.{home}.{called.__name__}", "")
+                elif name.startswith(_INSIDE) and not isinstance(called, Namespace):
+                    yield NkiCall(call, name, self.obstacle(call.func, scope, called))
+                else:
+                    yield None
 
     def is_bound(self, called: Value) -> bool:
         """Return whether the parameters of what is called are known."""

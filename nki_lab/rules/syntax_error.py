@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
+from nki_lab.source.copies import copies_in
 from nki_lab.source.parsing import PARSER_FAILURES, unparsable
 from nki_lab.source.trees import branches
 
@@ -31,7 +32,8 @@ def check(facts: SyntaxFacts) -> Findings:
             warnings.simplefilter("ignore")
             # A notebook cell may await at top level.
             flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-            part = [node for node in part if not _is_plain(node) and _is_safe_to_compile(node)]
+            copies = copies_in(facts.parsed)
+            part = [node for node in part if node not in copies and not _is_plain(node) and _is_safe_to_compile(node)]
             compile(ast.Module(body=part, type_ignores=[]), facts.file, "exec", flags=flags, dont_inherit=True)
     except PARSER_FAILURES as failure:
         fault = unparsable(failure, facts.file, facts.lines, in_bytes=True)

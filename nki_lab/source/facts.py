@@ -20,6 +20,7 @@ from nki_lab.source.trees import FUNCTIONS, FunctionNode, attribute_path, childr
 _SHOWN: Final = 40  # characters of source in a message
 _SUBSET: Final = "kernel code is the Python subset that the NKI compiler evaluates"
 _USUAL: Final = {"nl": "nki.language", "nisa": "nki.isa"}
+_KEYWORDS: Final = re.compile(r"(?:async[ \t\f]+)?(?:def|class)[ \t\f]+")
 _UNREADABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -149,11 +150,11 @@ class SyntaxFacts:
 
     def name_span(self, node: FunctionNode | ast.ClassDef) -> Span:
         """Return the place of the name in a `def` or `class` statement."""
-        start = self.character(node.lineno, node.col_offset)
-        found = re.compile(rf"\b{re.escape(node.name)}\b").search(self.line(node.lineno), start)
-        if found is None:  # the name is on a continued line
+        start, line = self.character(node.lineno, node.col_offset), self.line(node.lineno)
+        found = _KEYWORDS.match(line, start)
+        if found is None or not line.startswith(node.name, found.end()):  # the name is on a continued line
             return self.span(node, length=1)
-        return Span(self.file, node.lineno, found.start() + 1, node.lineno, found.end() + 1)
+        return Span(self.file, node.lineno, found.end() + 1, node.lineno, found.end() + len(node.name) + 1)
 
     def report(
         self,

@@ -9,17 +9,19 @@ import re
 import threading
 import tokenize
 import warnings
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator, MutableMapping
+from collections.abc import Callable, Collection, Hashable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import le
 from pathlib import PurePath
 from typing import Final, NamedTuple, TypeVar
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.source.scopes import Scope, inner_nodes
-from nki_lab.source.trees import Extent, branches, extent
+from nki_lab.source.trees import Extent, branches, extent, first_line
 from nki_lab.source_files import lines_of
 
 PARSER_FAILURES: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
@@ -104,7 +106,24 @@ class ModuleSource:
     @cached_property
     def calls(self) -> Calls:
         """Calls and statement headers by their places."""
-        return _calls(self.tree)
+        return _calls([self.tree])
+
+    def calls_on(self, line: int) -> Calls:
+        """Return the calls and statement headers of the top-level statements that stand on a line."""
+        starts = self._starts
+        if starts is None:
+            return self.calls
+        last = first = bisect_right(starts, line)
+        body = self.tree.body
+        while first and (body[first - 1].end_lineno or 0) >= line:
+            first -= 1
+        return self.once(("calls", first, last), lambda: _calls(body[first:last]))
+
+    @cached_property
+    def _starts(self) -> list[int] | None:
+        """The lines on which the top-level statements begin; None where they do not stand in order."""
+        starts = [first_line(node) for node in self.tree.body]
+        return starts if all(map(le, starts, starts[1:])) else None
 
     @cached_property
     def assigned(self) -> dict[Extent, str]:
@@ -173,9 +192,9 @@ def argument_of(call: ast.Call, name: str, parameters: tuple[str, ...]) -> ast.e
     return None
 
 
-def _calls(tree: ast.Module) -> Calls:
+def _calls(nodes: Sequence[ast.AST]) -> Calls:
     found = Calls({}, {}, {})
-    stack: list[ast.AST] = [tree]
+    stack = list(reversed(nodes))
     while stack:
         node = stack.pop()
         if isinstance(node, ast.Call):

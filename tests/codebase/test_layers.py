@@ -19,7 +19,12 @@ import pytest
 KR = "kernel_runtime"
 # Lowest layer first. A layer is a row of groups: packages of one group are independent, a later group may use an earlier.
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
-    (("codes", "source_files", "file_system", "contained", "printable"), ("diagnostic",), ("extras", "own_faults")),
+    (
+        ("codes", "source_files", "file_system", "contained", "printable"),
+        ("diagnostic",),
+        ("extras", "own_faults"),
+        (f"{KR}.compiled_code",),
+    ),
     (("isa",), ("source",)),
     (
         (
@@ -28,7 +33,6 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
             f"{KR}.garbage",
             f"{KR}.progress",
             f"{KR}.vocabulary",
-            f"{KR}.compiled_code",
         ),
         (f"{KR}.tensor", f"{KR}.recording"),
     ),

@@ -15,6 +15,7 @@ from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.footprint import cells, rectangles
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule, schedule, semaphores, verify
+from nki_lab.kernel_runtime.schedule.dependencies import Edges, _neighbours, unique
 from tests.kernel_runtime.drawn_kernels import Drawn, drawn_kernels, elements, nisa, nl, small, traced
 
 FLOW, ANTI, OUTPUT, REUSE, USER = range(5)
@@ -626,3 +627,26 @@ def test_a_thousand_slices_and_a_whole_read_stay_exact() -> None:
     found, _ = scheduled(traced(kernel, (1, 1)))
     assert found.waits(1025) == [(0, "output"), *((row, "flow") for row in range(1, 1025))]
     assert all(found.waits(op) == [(0, "flow")] for op in range(1, 1025))
+
+
+def test_the_nearest_writes_of_a_row_are_those_of_its_cell() -> None:
+    rng = np.random.default_rng(0)
+    for count in (0, 1, 2, 60):
+        for _ in range(20):
+            cell, write = np.sort(rng.integers(0, 6, count)), rng.random(count) < 0.4
+            rows = [[row for row in range(count) if write[row] and cell[row] == own] for own in cell]
+            before, after = _neighbours(cell, write)
+            assert before.tolist() == [max((r for r in own if r < at), default=-1) for at, own in enumerate(rows)]
+            assert after.tolist() == [min((r for r in own if r > at), default=-1) for at, own in enumerate(rows)]
+
+
+def test_each_pair_of_ops_has_one_edge_of_its_lowest_kind() -> None:
+    rng = np.random.default_rng(1)
+    for count in (0, 1, 300):
+        given = Edges(*(rng.integers(0, most, count) for most in (9, 9, 7)))
+        lowest: dict[tuple[int, int], int] = {}
+        for op, pred, kind in zip(*map(np.ndarray.tolist, given), strict=True):
+            if op != pred:
+                lowest[op, pred] = min(kind, lowest.get((op, pred), kind))
+        found = zip(*map(np.ndarray.tolist, unique(given, 9)), strict=True)
+        assert [((op, pred), kind) for op, pred, kind in found] == sorted(lowest.items())

@@ -34,6 +34,7 @@ from nki_lab.isa.dtype import (
     UINT32,
 )
 from nki_lab.isa.ops.cycles import free_size, streaming
+from nki_lab.isa.ops.masks import blend
 from nki_lab.isa.ops.registers import lanes_of
 from nki_lab.isa.ops.shapes import one_dtype
 from nki_lab.isa.spec import (
@@ -52,6 +53,7 @@ from nki_lab.isa.spec import (
     instruction,
     out,
 )
+from nki_lab.kernel_runtime.compiled_code import WhenWorthwhile, compilable
 
 Words = NDArray[np.uint32]
 
@@ -78,27 +80,85 @@ def seeded(seed: int, lanes: int, engine: str) -> Words:
     return (z >> np.uint64(32)).astype(np.uint32).reshape(lanes, count)
 
 
-def xorwow(words: Words, count: int) -> Words:
-    """Return the next `count` numbers of generators whose words are rows, (generators, count); the words move on."""
-    first = words[:, :5].T
-    history = np.empty((count + 5, len(words)), np.uint32)
-    history[:5] = first
-    shifted = np.empty(len(words), np.uint32)
+def _shifted(words: Words, count: int) -> Words:
+    """Return the next `count` words that generators shift in, oldest first: (count, generators). Those of `words`,
+    (5, generators) and oldest first as well, move on.
+    """
+    width = words.shape[1]
+    history = np.empty((count + 5, width), np.uint32)
+    history[:5] = words
+    mixed, shifted = (np.empty((5, width), np.uint32) for _ in range(2))
+    one, two, four = (np.full((5, width), places, np.uint32) for places in (1, 2, 4))  # faster than numbers
+    parts, own, four = list(mixed), shifted[0], four[0]
+    newest = history[4]
     for begin in range(0, count, 5):
         # The oldest five words are known before the five that come of them.
-        end = min(begin + 5, count)
-        mixed = history[begin:end] ^ (history[begin:end] >> np.uint32(2))
-        mixed ^= mixed << np.uint32(1)
-        for step in range(begin, end):
-            newest, made = history[step + 4], history[step + 5]
-            np.left_shift(newest, np.uint32(4), out=shifted)
-            np.bitwise_xor(newest, shifted, out=made)
-            made ^= mixed[step - begin]
-    grown = np.arange(1, count + 1, dtype=np.uint32) * np.uint32(_WEYL)
-    numbers = history[5:].T + (words[:, 5, None] + grown)
-    words[:, :5] = history[count:].T
-    words[:, 5] += np.uint32(count * _WEYL % 2**32)
+        oldest = history[begin : begin + 5]
+        np.right_shift(oldest, two, mixed)
+        np.bitwise_xor(oldest, mixed, mixed)
+        np.left_shift(mixed, one, shifted)
+        np.bitwise_xor(mixed, shifted, mixed)
+        for made, part in zip(history[begin + 5 : begin + 10], parts, strict=False):
+            np.left_shift(newest, four, own)
+            np.bitwise_xor(newest, own, own)
+            np.bitwise_xor(own, part, made)
+            newest = made
+    words[...] = history[count:]
+    return history[5:]
+
+
+def xorwow(words: Words, count: int) -> Words:
+    """Return the next `count` numbers of generators whose words are rows, (generators, count); the words move on."""
+    return _numbers(words.reshape(len(words), 1, WORDS), count)
+
+
+def _numbers(words: Words, count: int) -> Words:
+    """Return the next `count` numbers of each lane's generators, in turns: (lanes, count * generators).
+
+    `words` are (lanes, generators, 6), and move on.
+    """
+    compiled = _COMPILED.get()
+    if compiled is None:
+        with _COMPILED.replaced():
+            return _by_steps(words, count)
+    dense, numbers = np.ascontiguousarray(words), np.empty((len(words), count * words.shape[1]), np.uint32)
+    compiled(dense, count, numbers)
+    if dense is not words:
+        words[...] = dense
     return numbers
+
+
+def generate(words: Words, count: int, numbers: Words) -> None:
+    """Draw `count` numbers of each generator into `numbers`, as `_numbers` returns them."""
+    lanes, streams, _ = words.shape
+    two, one, four, weyl = np.uint32(2), np.uint32(1), np.uint32(4), np.uint32(_WEYL)
+    for lane in range(lanes):
+        for stream in range(streams):
+            a, b, c, d, e, counter = words[lane, stream]
+            for step in range(count):
+                mixed = np.uint32(a ^ (a >> two))
+                a, b, c, d = b, c, d, e
+                e = np.uint32(e ^ np.uint32(e << four) ^ mixed ^ np.uint32(mixed << one))
+                counter = np.uint32(counter + weyl)
+                numbers[lane, step * streams + stream] = np.uint32(e + counter)
+            last = words[lane, stream]
+            last[0], last[1], last[2], last[3], last[4], last[5] = a, b, c, d, e, counter
+
+
+_COMPILED: Final = WhenWorthwhile(compilable(generate))
+
+
+def _by_steps(words: Words, count: int) -> Words:
+    """Return what `_numbers` does, a step of all generators at a time."""
+    lanes, streams, _ = words.shape
+    shifting = words[:, :, :5].reshape(-1, 5).T
+    made = _shifted(shifting, count)
+    words[:, :, :5] = shifting.T.reshape(lanes, streams, 5)
+    made += words[:, :, 5].reshape(-1)
+    made += (np.arange(1, count + 1, dtype=np.uint32) * np.uint32(_WEYL))[:, None]
+    words[:, :, 5] += np.uint32(count * _WEYL % 2**32)
+    # The numbers of a step stand together: they are moved as one element.
+    return np.ascontiguousarray(made.view(f"V{4 * streams}").T).view(np.uint32)
 
 
 def _generators(state: EngineState, engine: str) -> Words:
@@ -118,13 +178,14 @@ def _bits(state: EngineState, use: Use) -> Words:
     words = lanes_of(_generators(state, use.engine), use, "dst")
     elements = free_size(use, "dst")
     steps = -(-elements // streams)
-    numbers = xorwow(words.reshape(-1, WORDS), steps)  # whole rows: a view, whose words move on
-    return numbers.reshape(len(words), streams, steps).transpose(0, 2, 1).reshape(len(words), -1)[:, :elements]
+    return _numbers(words.reshape(len(words), streams, WORDS), steps)[:, :elements]  # a view, whose words move on
 
 
 def _uniform(bits: Words) -> NDArray[np.float32]:
     """Return numbers in [0, 1). guess: the upper 24 bits of each word, since float32 holds as many."""
-    return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+    numbers = (bits >> np.uint32(8)).astype(np.float32)
+    numbers *= np.float32(2.0**-24)
+    return numbers
 
 
 def _from(generation: int, engine: enums.engine, what: str, remedy: str, **refuses: str) -> Predicate:
@@ -166,7 +227,7 @@ class rng:
     continuous = False
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
-        out.dst[...] = _bits(state, use).reshape(out.dst.shape).astype(out.dst.dtype)
+        out.dst[...] = _bits(state, use).reshape(out.dst.shape).astype(out.dst.dtype, copy=False)
 
     cost = streaming("dst", source=_NOT_TIMED, confidence="guess")
 
@@ -256,10 +317,8 @@ class dropout:
     continuous = False
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
-        np.copyto(
-            out.dst,
-            np.where(_uniform(_bits(state, use)).reshape(out.dst.shape) < ins.prob, ins.data.dtype.type(0), ins.data),
-        )
+        dropped = _uniform(_bits(state, use)).reshape(out.dst.shape) < ins.prob
+        blend(dropped, ins.data.dtype.type(0), ins.data, out.dst)
 
     cost = streaming("data")
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,6 +31,67 @@ from nki_lab.isa.spec import (
     instruction,
     out,
 )
+from nki_lab.kernel_runtime.compiled_code import WhenWorthwhile, compilable
+
+
+def _states(first: AluOp, second: AluOp, left: Array, right: Array, start: Array, reverse: tuple[bool, bool]) -> Array:
+    """Return every state of the recurrence, (P, F) as `left` and `right`, from a start of (P,)."""
+    codes = tuple(_CODES.get((op.name, bool(swaps)), -1) for op, swaps in zip((first, second), reverse, strict=True))
+    if min(codes) < 0 or start.dtype != np.float32:
+        return _by_columns(first, second, left, right, start, reverse)
+    compiled = _COMPILED.get()
+    if compiled is None:
+        with _COMPILED.replaced():
+            return _by_columns(first, second, left, right, start, reverse)
+    result = np.empty(left.shape, start.dtype)
+    compiled(*map(np.ascontiguousarray, (left, right)), start, *codes, result)
+    if np.isnan(result[:, -1]).any():  # the sides of an operator decide which NaN it is, and compilers swap them
+        return _by_columns(first, second, left, right, start, reverse)
+    return result
+
+
+_CODES: Final = {
+    ("add", False): 0, ("add", True): 0, ("multiply", False): 1, ("multiply", True): 1,
+    ("subtract", False): 2, ("subtract", True): 3,
+}  # fmt: skip
+"""The operators of `recurrence`, by name and whether their sides are swapped."""
+
+
+def recurrence(left: Array, right: Array, start: Array, first: int, second: int, result: Array) -> None:
+    """Compute the recurrence row by row; arrays are (P, F) and dense."""
+    for row in range(left.shape[0]):
+        state = start[row]
+        for at in range(left.shape[1]):
+            if first == 0:
+                state = left[row, at] + state
+            elif first == 1:
+                state = left[row, at] * state
+            elif first == 2:
+                state = left[row, at] - state
+            else:
+                state = state - left[row, at]
+            if second == 0:
+                state = state + right[row, at]
+            elif second == 1:
+                state = state * right[row, at]
+            elif second == 2:
+                state = state - right[row, at]
+            else:
+                state = right[row, at] - state
+            result[row, at] = state
+
+
+_COMPILED: Final = WhenWorthwhile(compilable(recurrence))
+
+
+def _by_columns(
+    first: AluOp, second: AluOp, left: Array, right: Array, start: Array, reverse: tuple[bool, bool]
+) -> Array:
+    """Return every state, (P, F): a column of all rows at a time."""
+    sides = _by_element(left), _by_element(right)
+    result = np.empty(sides[0].shape, start.dtype)
+    _scan(first, second, *sides, start, reverse, result)
+    return result.T
 
 
 def _scan(
@@ -49,6 +110,32 @@ def _scan(
         else:
             after(between, b, result)
         former = result
+
+
+def _running(op: AluOp, given: Array, start: Array) -> Array:
+    """Return every state of a reduction of rows that starts from a column, (P, F): given[:, i] op the state before."""
+    result = np.empty_like(given, order="C")
+    if op.name in _ACCUMULATED and given.size:
+        first = np.empty_like(start, given.dtype)
+        op.apply(given[:, 0], start, first)
+        result[...] = given
+        result[:, 0] = first
+        getattr(np, op.name).accumulate(result, axis=1, out=result)
+        # NumPy has the state on the left: that decides which NaN, and which of two zeros, is the result.
+        if not np.isnan(result[:, -1]).any() and not (op.selects and _has_negative_zero(given, start)):
+            return result
+    former = start
+    moving, states = _by_element(given), np.empty(given.shape[::-1], given.dtype)
+    for element, now in zip(moving, states, strict=True):
+        former = op.apply(element, former, now)
+    np.copyto(result, states.T)
+    return result
+
+
+def _has_negative_zero(*arrays: Array) -> bool:
+    """Check the bits: a sign and nothing else."""
+    kinds = [np.dtype(f"i{array.itemsize}") for array in arrays]
+    return any(bool((array.view(kind) == np.iinfo(kind).min).any()) for array, kind in zip(arrays, kinds, strict=True))
 
 
 def _by_element(tile: Array) -> Array:
@@ -97,20 +184,18 @@ class tensor_tensor_scan:
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         attrs = use.attrs
-        left, right = _by_element(ins.data0), _by_element(ins.data1)
+        left, right = (tile.reshape(len(tile), -1) for tile in (ins.data0, ins.data1))
         start = np.empty(len(out.dst), out.dst.dtype)
         start[...] = np.reshape(ins.initial, -1)
-        result = np.empty(left.shape, out.dst.dtype)
-        _scan(
-            attrs["op0"], attrs["op1"], left, right, start, (bool(attrs["reverse0"]), bool(attrs["reverse1"])), result
-        )
-        out.dst[...] = result.T.reshape(out.dst.shape)
+        result = _states(attrs["op0"], attrs["op1"], left, right, start, (attrs["reverse0"], attrs["reverse1"]))
+        out.dst[...] = result.reshape(out.dst.shape)
 
     cost = streaming("dst", 2)
 
     beta1 = Beta1(order="data0 data1 initial op0 op1 reverse0 reverse1")
 
 
+_ACCUMULATED = ("add", "multiply", "maximum", "minimum")
 _RUNNING = ("add", "subtract", "multiply", "maximum", "minimum")
 
 
@@ -190,12 +275,9 @@ class tensor_scalar_cumulative:
         registers = lanes_of(state.vector_accumulators, use, "src")
         origin = np.float32(0) if op.name == "subtract" else identity_of(op, np.dtype(np.float32))
         former = started(registers, attrs["reduce_cmd"], origin, ins.imm1)
-        moving = _by_element(given)
-        result = np.empty(moving.shape, out.dst.dtype)
-        for element, now in zip(moving, result, strict=True):
-            former = op.apply(element, former, now)
-        registers[...] = former
-        out.dst[...] = result.T.reshape(out.dst.shape)
+        result = _running(op, given.reshape(len(given), -1), former)
+        registers[...] = result[:, -1]
+        out.dst[...] = result.reshape(out.dst.shape)
 
     cost = streaming("dst", 2, source="not published: as tensor_tensor_scan, " + DOC_226, confidence="guess")
 

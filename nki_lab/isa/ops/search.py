@@ -80,13 +80,14 @@ def _places(data: Array, values: Array, order: Iterable[int]) -> Iterator[tuple[
 
     Gives the number of the value and a column of places, `_ABSENT` where the value is not there.
     """
-    free = np.ones(data.shape, bool)
+    free = data.astype(data.dtype)  # where a place is taken, NaN: equal to nothing
+    match = np.empty(data.shape, bool)
     rows = np.arange(len(free))
     for number in order:
-        match = (data == values[:, number, None]) & free
+        np.equal(free, values[:, number, None], out=match)
         first = match.argmax(axis=1)
         found = match[rows, first]
-        free[rows[found], first[found]] = False
+        free[rows[found], first[found]] = np.nan
         yield number, np.where(found, first, _ABSENT)
 
 

@@ -14,6 +14,7 @@ from nki_lab.isa.alu import ALU, Array
 from nki_lab.isa.dtype import F32, FLOATS, FP8_E8M0, INT8, INT16, TF32, UINT8, UINT16, UINT32
 from nki_lab.isa.enums import reduce_cmd as commands
 from nki_lab.isa.ops.cycles import engine_cost, free_size, streaming
+from nki_lab.isa.ops.masks import blend
 from nki_lab.isa.ops.move import affine_limits, affine_values
 from nki_lab.isa.ops.registers import commanded, commands_registers, lanes_of, started, write_out
 from nki_lab.isa.ops.shapes import by_partition, one_in_sbuf, only, same_dtype
@@ -198,13 +199,9 @@ class select_reduce:
     keeps_state = commands_registers
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
-        _select_max(
-            out,
-            np.where((ins.predicate != 0) != use.attrs["reverse_pred"], ins.on_true, ins.on_false),
-            use,
-            state,
-            "on_true",
-        )
+        chosen = np.empty(out.dst.shape, out.dst.dtype)
+        blend((ins.predicate != 0) != use.attrs["reverse_pred"], ins.on_true, ins.on_false, chosen)
+        _select_max(out, chosen, use, state, "on_true")
 
     cost = streaming("dst", source="not published: as range_select", confidence="inferred")
 
@@ -335,7 +332,7 @@ class tensor_copy_predicated:
         if use.types["src"] is None and out.dst.dtype.kind in "iu":
             info = np.iinfo(out.dst.dtype)
             source = int(np.clip(np.rint(source), info.min, info.max))
-        np.copyto(out.dst, np.asarray(source, out.dst.dtype), where=mask)
+        blend(mask, np.asarray(source, out.dst.dtype), out.dst, out.dst)
 
     def cost(use: Use) -> Cost:
         mixed = PSUM in (use.space("src"), use.space("predicate"))

@@ -93,8 +93,7 @@ def distinct(numbers: Column) -> Column:
     new = np.empty(len(ordered), bool)
     new[0] = True
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    found: Column = ordered[new]
-    return found
+    return ordered if new.all() else ordered[new]
 
 
 def spread(first: Column, length: Column) -> Column:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa.spec import SBUF, Use
 from nki_lab.kernel_runtime.tensor import ViewType
 from nki_lab.kernel_runtime.tensor.indirect import GATHER_GROUP, TENSOR_ENGINE_GATHER_GROUP
@@ -101,3 +102,14 @@ def _placement(use: Use, name: str, view: ViewType) -> Iterator[Problem]:
             "the index of a scattered result starts where the input does",
             f"place the index at {wanted}",
         )
+
+
+def repeated_row(name: str, first: int, again: int, place: int, dim: int) -> Diagnostic:
+    """Return NKI412: the rows `first` and `again` of a scatter both go to index `place` of dimension `dim`."""
+    return diagnose(
+        "NKI412",
+        f"{name}: rows {first} and {again} both go to index {place} of dimension {dim}",
+        operand="dst",
+        limit="the rows of a transfer are moved at the same time: the indices of a scatter differ",
+        help="split the scatter, or send rows that shall not count outside with oob_mode=nisa.oob_mode.skip",
+    )

@@ -147,7 +147,8 @@ def placed(diagnostic: Diagnostic, site: Site) -> Diagnostic:
     if not diagnostic.operand:
         module = module_at(site.file) if site.end_line > site.line else None
         return replace(
-            diagnostic, span=_span(site, None if module is None else module.calls.headers.get(_extent(site)))
+            diagnostic,
+            span=_span(site, None if module is None else module.calls_on(site.line).headers.get(_extent(site))),
         )
     call = _call_at(site)
     if call is None:
@@ -227,8 +228,9 @@ def _call_at(site: Site) -> ast.Call | None:
     module = module_at(site.file)
     if module is None:
         return None
-    found = module.calls.calls.get(_extent(site))
-    return module.calls.first.get(site.line) if found is None and not site.end_column else found
+    calls = module.calls_on(site.line)
+    found = calls.calls.get(_extent(site))
+    return calls.first.get(site.line) if found is None and not site.end_column else found
 
 
 def _extent(site: Site) -> Extent:

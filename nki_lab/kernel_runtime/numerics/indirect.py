@@ -13,6 +13,7 @@ from nki_lab.isa import enums
 from nki_lab.isa.ops.register import integer_of
 from nki_lab.isa.spec import Register, Use
 from nki_lab.kernel_runtime.ir import Program, View
+from nki_lab.kernel_runtime.issue.gathers import repeated_row
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics.pool import Bound
 from nki_lab.kernel_runtime.numerics.rounding import Array
@@ -49,14 +50,7 @@ class Repeat(NamedTuple):
 
     def diagnostic(self) -> Diagnostic:
         """Return NKI412."""
-        return diagnose(
-            "NKI412",
-            f"{self.use.name}: rows {self.first} and {self.again} both go to index {self.place} of dimension "
-            f"{_indirect(self.view).dim}",
-            operand="dst",
-            limit="the rows of a transfer are moved at the same time: the indices of a scatter differ",
-            help="split the scatter, or send rows that shall not count outside with oob_mode=nisa.oob_mode.skip",
-        )
+        return repeated_row(self.use.name, self.first, self.again, self.place, _indirect(self.view).dim)
 
 
 class Stray(NamedTuple):

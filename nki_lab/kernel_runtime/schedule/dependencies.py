@@ -11,6 +11,7 @@ import heapq
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.kernel_runtime.allocate import Allocation
@@ -100,7 +101,7 @@ class _Events(NamedTuple):
 
     cell: Column
     op: Column
-    role: Column
+    role: NDArray[np.int8]
     store: Column
     last_write: Column  # row of the last write strictly before; -1 without one
     next_write: Column
@@ -132,11 +133,21 @@ def joined(*parts: Edges) -> Edges:
 def unique(found: Edges, ops: int) -> Edges:
     """The edges by (op, pred), each pair once with its lowest kind; none from an op to itself."""
     kept = found.op != found.pred
-    key = distinct((found.op[kept] * ops + found.pred[kept]) * 8 + found.kind[kept])
-    pair = key >> 3
-    first = np.diff(pair, prepend=-1) != 0
-    pair, kind = pair[first], key[first] & 7
-    return Edges(pair // max(ops, 1), pair % max(ops, 1), kind)
+    if not kept.all():
+        found = Edges(*(column[kept] for column in found))
+    ops = max(ops, 1)
+    key = found.op * ops
+    key += found.pred
+    key <<= 3
+    key |= found.kind
+    key.sort()
+    kind = key & 7
+    key >>= 3
+    first = np.ones(len(key), bool)
+    np.not_equal(key[1:], key[:-1], out=first[1:])
+    if not first.all():
+        key, kind = key[first], kind[first]
+    return Edges(*_divided(key, ops), kind)
 
 
 def _again(variant: Variant) -> bool:
@@ -145,28 +156,58 @@ def _again(variant: Variant) -> bool:
 
 
 def _events(program: Program, accesses: Accesses, cells: Cells) -> _Events:
+    # Columns are as long as there are accesses of cells: a new one costs as much as all that is computed in it.
     op = accesses.op[cells.access]
     is_out = accesses.is_out[cells.access]
-    role = np.where(is_out, _WRITE, _READ)
     again = np.flatnonzero(is_out & program.ops_where(_again)[op])
     ops = max(len(program), 1)
-    key = (cells.cell * ops + op) * 4 + role
-    key = distinct(np.concatenate((key, (cells.cell[again] * ops + op[again]) * 4 + _ADD)))
-    role, pair = key & 3, key >> 2
-    cell, op = pair // ops, pair % ops
-    row = np.arange(len(key))
-    begins = np.flatnonzero(np.diff(cell, prepend=-1))
-    begin = np.repeat(begins, np.diff(begins, append=len(key)))
-    end = np.repeat(np.append(begins[1:], len(key))[: len(begins)], np.diff(begins, append=len(key)))
-    write = role == _WRITE
-    last = np.concatenate(([-1], np.maximum.accumulate(np.where(write, row, -1))))[:-1]
-    following = np.minimum.accumulate(np.where(write, row, len(key))[::-1])[::-1]
-    following = np.append(following[1:], len(key))
+    key = cells.cell * ops
+    key += op
+    key *= 4
+    np.add(key, _WRITE, out=key, where=is_out)
+    key = distinct(np.concatenate((key, key[again] + (_ADD - _WRITE))) if len(again) else key)
+    role = (key & 3).astype(np.int8)
+    key >>= 2
+    cell, op = _divided(key, ops)
     store = np.zeros(int(cells.cell.max(initial=-1)) + 1, np.int64)
     store[cells.cell] = cells.store[cells.access]
-    return _Events(
-        cell, op, role, store[cell], np.where(last >= begin, last, -1), np.where(following < end, following, -1)
-    )
+    return _Events(cell, op, role, store[cell], *_neighbours(cell, role == _WRITE))
+
+
+def _divided(pair: Column, by: int) -> tuple[Column, Column]:
+    """Return quotients and remainders, these in the place of `pair`."""
+    quotient = pair // by
+    pair -= quotient * by
+    return quotient, pair
+
+
+def _neighbours(cell: Column, write: NDArray[np.bool_]) -> tuple[Column, Column]:
+    """Return the rows of the last write before and the next write after each row in its cell; -1 without one.
+
+    The ends of cells count as even numbers and writes as odd ones between them: the nearest of both is found at once.
+    """
+    count = len(cell)
+    begins = np.ones(count + 1, bool)
+    np.not_equal(cell[1:], cell[:-1], out=begins[1:count])
+    ends, writes = np.flatnonzero(begins), np.flatnonzero(write)
+    before = np.zeros(count + 1, np.int64)
+    before[writes + 1] = 2 * writes + 1
+    before[ends] = 2 * ends
+    after = np.full(count + 1, 2 * count + 2)
+    after[writes] = 2 * writes + 1
+    after[ends] = 2 * ends
+    before, after = before[:-1], after[1:]
+    np.maximum.accumulate(before, out=before)
+    np.minimum.accumulate(after[::-1], out=after[::-1])
+    return _odd_halves(before), _odd_halves(after)
+
+
+def _odd_halves(numbers: Column) -> Column:
+    """Return the rows that odd numbers stand for, and -1 for even ones, in their place."""
+    even = (numbers & 1) == 0
+    numbers >>= 1
+    np.copyto(numbers, -1, where=even)
+    return numbers
 
 
 def _flow(events: _Events, roles: tuple[int, ...] = (_READ, _ADD)) -> Edges:
