@@ -191,6 +191,8 @@ def without_callbacks() -> Iterator[None]:
     gc.callbacks[:] = callbacks
 
 
+# One that meets a callback of a weak reference is lost too: Python can only print it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.usefixtures("without_callbacks")
 def test_an_interrupt_at_any_time_leaves_everything_usable() -> None:
     draw = random.Random(16)
