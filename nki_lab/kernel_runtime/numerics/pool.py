@@ -1,17 +1,14 @@
 """Memory of an executor: aligned blocks that its tensors take and give back, the large ones kept for the next run.
 
 Memory that is new to the process has to be mapped and cleared page by page, which for a large matrix takes longer than
-converting it: 0.22 ms a MiB in pages of 4 KiB, 0.04 in pages of 2 MiB, measured under Linux 6.18.
+converting it.
 """
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import threading
-from collections.abc import Callable, Hashable
-from functools import cache
-from typing import Any, Final
+from collections.abc import Hashable
+from typing import Final
 
 import numpy as np
 
@@ -22,9 +19,6 @@ RESERVED: Final = 256 * 2**20
 """Bytes of large blocks that the process keeps between runs, at most."""
 
 _LARGE: Final = 2**20  # bytes from which on a block is kept: smaller ones the C library keeps itself
-_HUGE: Final = 2 * 2**20  # bytes of a large page of x86 and ARM
-_HUGE_PAGES: Final[int] = getattr(mmap, "MADV_HUGEPAGE", -1)
-_PAGE: Final = mmap.PAGESIZE
 _ALIGNMENT: Final = 64  # bytes: NumPy's vector loops are twice as fast on aligned tiles
 
 
@@ -105,7 +99,9 @@ class Pool:
         size = _rounded(nbytes)
         block = _reserve.take(size) if size >= _LARGE else None
         if block is None:
-            block = Block(_new_memory(size))
+            raw = np.empty(size + _ALIGNMENT, np.uint8)
+            start = -raw.ctypes.data % _ALIGNMENT
+            block = Block(raw[start : start + size])
         if size >= _LARGE:
             self._large.append(block)
         self.nbytes += size
@@ -127,29 +123,6 @@ class Pool:
         self._large = []
         self._free.clear()
         self.nbytes = 0
-
-
-def _new_memory(size: int) -> Array:
-    """Return memory for a block; where the system has pages of 2 MiB, a large block is made of them."""
-    alignment = _HUGE if size >= _HUGE else _ALIGNMENT
-    raw = np.empty(size + alignment, np.uint8)
-    address = raw.ctypes.data
-    start = -address % alignment
-    advise = _advise() if size >= _HUGE else None
-    if advise is not None:
-        advise(address + start, size // _PAGE * _PAGE, _HUGE_PAGES)  # a hint: it may fail
-    return raw[start : start + size]
-
-
-@cache
-def _advise() -> Callable[[int, int, int], int] | None:
-    """Return the system's `madvise`; None where it knows no large pages."""
-    if _HUGE_PAGES < 0:
-        return None
-    function: Any = getattr(ctypes.CDLL(None), "madvise", None)
-    if function is not None:
-        function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    return function  # type: ignore[no-any-return]
 
 
 def _rounded(nbytes: int) -> int:

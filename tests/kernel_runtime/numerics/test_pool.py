@@ -72,22 +72,3 @@ def test_a_closed_pool_gives_its_blocks_once(reserve: pools._Reserve) -> None:
     pool.close()
     assert reserve.take(MIB) is block
     assert reserve.take(MIB) is None
-
-
-@pytest.mark.parametrize("size", [1, 4096, 2 * MIB - 64, 2 * MIB, 5 * MIB + 64])
-def test_blocks_are_aligned_and_can_be_written_to_their_end(size: int) -> None:
-    memory = Pool().take(size).memory
-    assert memory.nbytes >= size
-    assert memory.ctypes.data % (2 * MIB if size >= 2 * MIB else 64) == 0
-    memory[[0, -1]] = 7
-    assert memory[0] == memory[-1] == 7
-
-
-def test_large_blocks_are_made_where_the_system_has_no_large_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "_HUGE_PAGES", -1)
-    pools._advise.cache_clear()
-    try:
-        Pool().take(3 * MIB).memory[...] = 1
-        assert pools._advise() is None
-    finally:
-        pools._advise.cache_clear()
