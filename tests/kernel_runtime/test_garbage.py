@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import mmap
 import subprocess
 import sys
 import threading
@@ -88,39 +87,3 @@ def test_collecting_all_frees_circles_and_gives_their_memory_back() -> None:
     full, left = map(int, done.stdout.split())
     assert full > 30
     assert left < 10
-
-
-REUSED = """
-import resource, sys
-import numpy as np
-from nki_lab.kernel_runtime.garbage import blocks_reused, give_blocks_back
-
-def faults(rounds=12):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(rounds):
-        np.ones(3 << 20, np.uint8)  # less than NumPy asks large pages for
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-if sys.argv[1] == "server":
-    give_blocks_back()
-inside = []
-with blocks_reused():
-    faults(1)
-    inside.append(faults())
-    with blocks_reused():
-        pass
-    inside.append(faults())  # the inner scope ended nothing
-print(max(inside), faults())
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="counts pages as Linux does")
-def test_freed_blocks_are_used_again_but_in_processes_that_give_them_back() -> None:
-    def run(kind: str) -> tuple[int, int]:
-        done = subprocess.run([sys.executable, "-c", REUSED, kind], capture_output=True, text=True, check=True)
-        inside, after = map(int, done.stdout.split())
-        return inside, after
-
-    pages = 12 * (3 << 20) // mmap.PAGESIZE
-    assert run("command")[0] < pages / 10
-    assert min(run("server")) > pages / 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -18,17 +17,15 @@ from nki_lab.isa.alu import ALU
 from nki_lab.isa.ops import random, scan
 from nki_lab.kernel_runtime import compiled_code
 from tests.isa.ops.test_same_bits import drawn, same_bits
+from tests.machine_code import compiled_into
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", autouse=True)
 def own_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Machine code of this run's own; a test run without numba fails rather than passing these tests by."""
-    importlib.import_module("numba")
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled_code.choices, "folder", lambda: folder)
+    """Keep machine code apart from that of the user."""
+    with compiled_into(tmp_path_factory.mktemp("cache")):
         yield
 
 

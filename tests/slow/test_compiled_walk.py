@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import os
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nki_lab.kernel_runtime import compiled_code
 from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import schedule
@@ -25,6 +23,7 @@ from nki_lab.kernel_runtime.timing.compiled import EVENT_LOOP
 from tests.kernel_runtime.timing.test_extrapolation import Loop, loops, walking
 from tests.kernel_runtime.timing.test_walk import TARGETS, Kernel, kernels, options
 from tests.kernel_runtime.timing.timed import timed
+from tests.machine_code import compiled_into
 from tests.scale import scaled
 from tests.two_cores import MOVES, Move, kernel_of, nl, specialised
 
@@ -36,11 +35,8 @@ COLUMNS = ("start", "duration", "ready", "wait", "setup", "served", "busy", "cri
 
 @pytest.fixture(scope="module", autouse=True)
 def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Machine code of this run's own; a test run without numba fails rather than passing these tests by."""
-    importlib.import_module("numba")
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled_code.choices, "folder", lambda: folder)
+    """The event loop as machine code, for programs of any length."""
+    with compiled_into(tmp_path_factory.mktemp("cache")) as patch:
         patch.setattr(compiled, "_MADE", 0)
         patch.setattr(compiled, "_NEW", 0)
         found = EVENT_LOOP.get()

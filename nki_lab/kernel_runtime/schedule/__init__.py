@@ -13,10 +13,8 @@ program; then the queues are ordered again, as near to program order as possible
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +22,6 @@ from numpy.typing import NDArray
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column, Mask
-from nki_lab.kernel_runtime.garbage import blocks_reused
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
 from nki_lab.kernel_runtime.schedule.dependencies import (
     CORE,
@@ -77,15 +74,6 @@ class Schedule:
 
 def schedule(program: Program, allocation: Allocation) -> Schedule:
     """Lanes and dependencies. A circle in the user's schedule is NKI402, and the schedule that of program order."""
-    with blocks_reused() if len(program) >= _LARGE else nullcontext():
-        return _ordered(program, allocation)
-
-
-_LARGE: Final = 500_000
-"""Ops from which on columns have ten megabytes and more."""
-
-
-def _ordered(program: Program, allocation: Allocation) -> Schedule:
     lanes, lane = lanes_of(program)
     wide = lane.astype(np.int64)
     user = _user_edges(program)
