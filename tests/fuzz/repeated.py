@@ -81,7 +81,7 @@ PRODUCT = """
 def kernel(left, right):
     K, M = left.shape
     N = right.shape[1]
-    out = nl.ndarray((M, N), {dtype}, buffer=nl.shared_hbm)
+    out = nl.ndarray({shape}, {dtype}, buffer=nl.shared_hbm)
     more = nl.ndarray((M, N), {dtype}, buffer=nl.shared_hbm)
     for m in range(0, M, {tm}):
         for n in range(0, N, {tn}):
@@ -100,6 +100,7 @@ def kernel(left, right):
     return out{results}
 """
 HERE = "out[m : m + {tm}, n : n + {tn}]"
+BLOCK = "out[m // {tm}, n // {tn}]"
 
 
 def product(choice: Choice) -> Drawn:
@@ -115,7 +116,8 @@ def product(choice: Choice) -> Drawn:
         "nisa.tensor_copy(tile[:, 0:16], acc[:, 0:16]); nisa.tensor_copy(tile[:, 16:], acc[:, 16:])",
     ))  # fmt: skip
     upside_down = choice.chance(20)
-    place = "out[M - m - {tm} : M - m, n : n + {tn}]" if upside_down else HERE
+    in_blocks = not upside_down and choice.chance(30)
+    place = "out[M - m - {tm} : M - m, n : n + {tn}]" if upside_down else BLOCK if in_blocks else HERE
     stored = choice.pick((
         "", "", "nisa.dma_copy(more[m : m + {tm}, n : n + {tn}], tile)",
         "nisa.dma_copy(out[0:{tm}, 0:{tn}], tile)",
@@ -125,9 +127,12 @@ def product(choice: Choice) -> Drawn:
     after = choice.pick((
         "", "", "again = nl.load(out[0:{tm}, 0:{tn}]); nl.store(more[0:{tm}, 0:{tn}], again)",
     ))  # fmt: skip
+    if in_blocks:
+        stored, after = stored.replace("out[0:{tm}, 0:{tn}]", "out[0, 0]"), ""
     sizes = {"tk": tk, "tm": tm, "tn": tn, "dtype": f"nl.{dtype}"}
+    shape = f"(M // {tm}, N // {tn}, {tm}, {tn})" if in_blocks else "(M, N)"
     text = PRODUCT.format(
-        **sizes, evacuated=evacuated, place=place.format(**sizes), stored=stored.format(**sizes),
+        **sizes, shape=shape, evacuated=evacuated, place=place.format(**sizes), stored=stored.format(**sizes),
         after=after.format(**sizes), results=", more" if "more" in stored + after else "",
     )  # fmt: skip
     given = choice.pick((np.float32, ml_dtypes.bfloat16, np.float16))
@@ -325,7 +330,7 @@ def _distance(drawn: Drawn, arguments: Sequence[Array], got: Outcome, reference:
     if not drawn.product or not got.values:
         return ""
     a, b = (item.astype(np.float64) for item in arguments)
-    here, there = (item.values[0].astype(np.float32) for item in (got, reference))
+    here, there = (_matrix(item.values[0].astype(np.float32)) for item in (got, reference))
     scale = np.maximum(np.abs(a).T @ np.abs(b), np.abs(there))
     finite = np.isfinite(scale)
     if (np.isfinite(here) != np.isfinite(there)).any():
@@ -336,6 +341,14 @@ def _distance(drawn: Drawn, arguments: Sequence[Array], got: Outcome, reference:
         return "" if close[finite].all() else "more than a rounding from the product by tiles"
     most = ulps(here[finite], there[finite], scale[finite]) if finite.any() else 0
     return "" if most <= slab.ULP_BOUND else f"{most} ulp from the product by tiles"
+
+
+def _matrix(values: Array) -> Array:
+    """Return a result as a matrix, where it is one in blocks."""
+    if values.ndim != 4:
+        return values
+    m, n, rows, columns = values.shape
+    return values.transpose(0, 2, 1, 3).reshape(m * rows, n * columns)
 
 
 def digest(number: int) -> str:

@@ -14,7 +14,7 @@ from tests.draws import Seeded
 from tests.fuzz import repeated
 
 
-@pytest.mark.parametrize("seed", [33])
+@pytest.mark.parametrize("seed", [8, 16, 33])
 def test_a_product_that_failed_once_repeats(seed: int) -> None:
     assert not repeated.problem(repeated.product(Seeded(seed)))
 

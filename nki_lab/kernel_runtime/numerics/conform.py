@@ -31,7 +31,14 @@ def present(instruction: Instruction, use: Use) -> dict[str, Presented]:
 
 
 def _declared(view: ViewType, shape: Sizes) -> Presented:
-    return Presented(shape, reshape_strides(view.shape, view.strides, shape))
+    strides = reshape_strides(view.shape, view.strides, shape)
+    return Presented(shape, strides if _keeps_partitions(view, shape) else None)
+
+
+def _keeps_partitions(view: ViewType, shape: Sizes) -> bool:
+    """Whether no dimension of a shape goes from one partition into the next: they may lie apart in memory."""
+    size = math.prod(view.shape[1:])
+    return not view.on_chip or view.shape[0] == 1 or size in {1, *accumulate(reversed(shape), mul)}
 
 
 def _common(instruction: Instruction, use: Use, views: Mapping[str, ViewType]) -> dict[str, Presented]:
@@ -63,14 +70,20 @@ def _common(instruction: Instruction, use: Use, views: Mapping[str, ViewType]) -
 def _shared(views: list[ViewType], *, whole: bool) -> Sizes:
     """Return the coarsest shape in which views of one element count need no copy, where there is one.
 
-    `whole` views have no partition dimension that must stay apart.
+    Of `whole` views those in HBM have no partition dimension that must stay apart.
     """
-    first = 0 if whole else 1
-    frees = [normalise(view.shape[first:], view.strides[first:])[0] for view in views]
+    frees = [_free_sizes(view, whole=whole) for view in views]
     shape = frees[0] if all(free == frees[0] for free in frees) else refinement(frees)
     if shape is None:
         shape = (math.prod(frees[0]),)
     return (shape or (1,)) if whole else (views[0].shape[0], *shape)
+
+
+def _free_sizes(view: ViewType, *, whole: bool) -> Sizes:
+    """Return the merged dimensions of a view: all but the first, or of a `whole` view all of them."""
+    apart = not whole or (view.on_chip and view.shape[0] > 1)
+    sizes = normalise(view.shape[apart:], view.strides[apart:])[0]
+    return (view.shape[0], *sizes) if whole and apart else sizes
 
 
 def refinement(shapes: list[Sizes]) -> Sizes | None:

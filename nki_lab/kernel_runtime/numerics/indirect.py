@@ -111,7 +111,8 @@ class Resolver:
             return np.broadcast_to(strided(bound, kind.dtype, 0, ones, ones), kind.shape), np.zeros(kind.shape[0], bool)
         if indirect.kind != "vector":
             places, valid = self._places(view, use)
-            return _whole(bound, view)[places], valid
+            elements, picked = _elements(bound, view, places)
+            return elements[picked], valid
         # The rows that an index tensor picks, each copied as a whole.
         index, valid = self._row_numbers(view, use)
         if valid is not None:
@@ -139,7 +140,8 @@ class Resolver:
         if view.indirect.kind == "vector":
             self._note_repeats(view, use, places.reshape(len(places), -1)[:, 0], values, keep)
         rows = slice(None) if keep is None else keep
-        _whole(bound, view)[places[rows]] = values[rows]
+        elements, picked = _elements(bound, view, places[rows])
+        elements[picked] = values[rows]
 
     def _note_repeats(self, view: View, use: Use, rows: Array, values: Array, keep: Array | None) -> None:
         """Note two rows that go to one place: with different values, or where each adds to what is there."""
@@ -209,9 +211,13 @@ def _indirect(view: View) -> Indirect:
     return view.indirect
 
 
-def _whole(bound: Bound, view: View) -> Array:
-    """Return the buffer as one dimension of the view's elements; indexed buffers are bound densely."""
-    return strided(bound, view.type.dtype, 0, (view.buffer.nbytes // view.type.dtype.nbytes,), (1,))
+def _elements(bound: Bound, view: View, places: Array) -> tuple[Array, tuple[Array, ...]]:
+    """Return a view's buffer as elements of its dtype, and the index there of those with some numbers."""
+    dtype, buffer = view.type.dtype, view.buffer
+    if bound.pitch == bound.row:
+        return strided(bound, dtype, 0, (buffer.nbytes // dtype.nbytes,), (1,)), (places,)
+    row = buffer.partition_bytes // dtype.nbytes
+    return strided(bound, dtype, 0, (buffer.partitions, row), (row, 1)), np.divmod(places, row)
 
 
 def _lists(index: Array, shape: tuple[int, ...], group: int) -> Array:

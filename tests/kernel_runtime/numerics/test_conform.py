@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from nki_lab.isa.dtype import F32
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.numerics.conform import present, refinement
+from nki_lab.kernel_runtime.numerics.pool import Bound
+from nki_lab.kernel_runtime.numerics.storage import SHADOW, strided
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, make_view, psum, sbuf, shared_hbm, view_type
 from tests.draws import Drawn, factors, row_major
 
@@ -96,6 +98,39 @@ def test_a_column_broadcasts_against_every_shape(data: Any) -> None:
     shown = present(TABLE["tensor_scalar"], SimpleNamespace(types=types | {"operand1": None}, dims={}))  # type: ignore[arg-type]
     assert shown["operand0"].shape == (rows,) + (1,) * (len(shown["dst"].shape) - 1)
     assert np.broadcast_shapes(shown["operand0"].shape, shown["data"].shape) == shown["dst"].shape
+
+
+@given(st.data())
+def test_a_presentation_on_chip_fits_partitions_that_lie_apart(data: Any) -> None:
+    choice = Drawn(lambda low, high: data.draw(st.integers(low, high)))
+    rows, columns = choice.integer(1, 6), choice.integer(1, 24)
+    name = choice.pick(("dma_copy", "tensor_copy"))
+    spaces = {"dst": sbuf, "src": choice.pick((sbuf, shared_hbm)) if name == "dma_copy" else psum}
+    operands = {
+        name: tensor(data.draw, space, (rows, *factors(choice, columns)) if space is not shared_hbm else
+                     choice.pick(((rows * columns,), (columns, rows), (rows, columns))))
+        for name, space in spaces.items()
+    }  # fmt: skip
+    use: Any = SimpleNamespace(types={name: view_type(view) for name, view in operands.items()}, dims={})
+    shown = present(TABLE[name], use)
+    for name, view in operands.items():
+        shape, strides = shown[name]
+        buffer = view._buffer
+        if strides is None or not buffer.on_chip:
+            continue
+        row, pitch = buffer.row_elements, buffer.row_elements + 3
+        flat = np.full(buffer.partitions * pitch, np.nan, np.float32)
+        flat.reshape(-1, pitch)[:, :row] = np.arange(buffer.partitions * row, dtype=np.float32).reshape(-1, row)
+        got = strided(Bound(SHADOW, flat, 0, row, pitch), F32, 0, shape, strides)
+        np.testing.assert_array_equal(got.reshape(-1), elements(view).reshape(-1))
+
+
+def test_dma_of_dense_views_keeps_the_partitions_of_a_tile() -> None:
+    dst = make_view(Buffer(0, sbuf, F32, (6, 20)), (6, 4, 5), (20, 5, 1), 0, F32)
+    src = make_view(Buffer(1, shared_hbm, F32, (120,)), (120,), (1,), 0, F32)
+    types = {"dst": view_type(dst), "src": view_type(src)}
+    shown = present(TABLE["dma_copy"], SimpleNamespace(types=types, dims={}))  # type: ignore[arg-type]
+    assert shown["dst"] == shown["src"] == ((6, 20), (20, 1))
 
 
 def test_dma_shows_whole_views_without_partitions() -> None:

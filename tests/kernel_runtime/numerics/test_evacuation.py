@@ -17,7 +17,7 @@ PRODUCT = """
 def kernel(left, right):
     K, M = left.shape
     N = right.shape[1]
-    out = nl.ndarray((M, N), {dtype}, buffer=nl.shared_hbm)
+    out = nl.ndarray({shape}, {dtype}, buffer=nl.shared_hbm)
     more = nl.ndarray((M, N), {dtype}, buffer=nl.shared_hbm)
     for m in range(0, M, 64):
         for n in range(0, N, 32):
@@ -40,11 +40,17 @@ PLACE = "out[m : m + 64, n : n + 32]"
 
 
 def executed(
-    dtype: str, copied: str = COPIED, place: str = PLACE, then: str = "", after: str = "", **options: Any
+    dtype: str,
+    copied: str = COPIED,
+    place: str = PLACE,
+    then: str = "",
+    after: str = "",
+    shape: str = "(M, N)",
+    **options: Any,
 ) -> tuple[Executor, Array]:
     rng = np.random.default_rng(3)
     arrays = [rng.standard_normal((256, columns), dtype=np.float32).astype(ml_dtypes.bfloat16) for columns in (128, 64)]
-    text = PRODUCT.format(dtype=f"nl.{dtype}", copied=copied, place=place, then=then, after=after)
+    text = PRODUCT.format(dtype=f"nl.{dtype}", copied=copied, place=place, then=then, after=after, shape=shape)
     program, _ = traced(kernel_of(text), arrays, ["bfloat16"] * 2, "trn2", **options)
     executor = Executor(program, dict(enumerate(arrays)))
     executor.run(final=True)
@@ -58,6 +64,15 @@ def test_a_float32_result_is_computed_in_its_place() -> None:
     assert len(executor._evacuation.ops) == 2 * 2 * 2
     _, stored_twice = executed("float32", then="nisa.dma_copy(more[0:64, 0:32], tile)")
     assert out.tobytes() == stored_twice.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("order", ["tile", "slab", "free"])
+def test_results_in_blocks_of_their_own_take_each_its_tile(dtype: str, order: Any) -> None:
+    blocks = {"shape": "(M // 64, N // 32, 64, 32)", "place": "out[m // 64, n // 32]"}
+    _, plain = executed(dtype, matmul_order=order)
+    _, out = executed(dtype, matmul_order=order, **blocks)
+    assert out.transpose(0, 2, 1, 3).reshape(plain.shape).tobytes() == plain.tobytes()
 
 
 def test_a_bfloat16_result_takes_the_sums_and_rounds_them_once() -> None:

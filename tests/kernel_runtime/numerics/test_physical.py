@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import nki_lab
+from nki_lab import session
 from nki_lab.kernel_runtime.options import Options
+from tests.draws import Seeded
+from tests.fuzz import repeated
 
 
 @nki.jit
@@ -86,3 +89,43 @@ def test_a_kernel_that_looks_at_values_computes_the_same_in_physical_memory(caps
 def test_an_unknown_memory_is_refused() -> None:
     with pytest.raises(ValueError, match="physical"):
         Options(memory="real")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int32, np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("shape", [(128, 48), (128, 6, 8)])
+def test_a_load_of_dense_memory_goes_into_each_partition(kind: Any, shape: tuple[int, ...]) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((128, 48), nl.float32, buffer=nl.shared_hbm)
+        tile = nl.ndarray((128, 48), x.dtype)
+        wide = nl.ndarray((128, 48), nl.float32)
+        nisa.dma_copy(dst=tile.reshape(shape), src=x.reshape(shape))
+        nisa.tensor_copy(dst=wide, src=tile)
+        nisa.dma_copy(dst=out, src=wide)
+        return out
+
+    x = np.arange(128 * 48).reshape(128, 48) % 100
+    run = nki_lab.run(kernel, x.astype(kind), target="trn2", memory="physical")
+    np.testing.assert_array_equal(run.output, x.astype(np.float32))
+    load = run.program.op(0)
+    np.testing.assert_array_equal(run.values.after_op(0, load.writes[0]).reshape(128, 48), x.astype(kind))
+
+
+UNINITIALISED = ("NKI301", "NKI302", "NKI401")
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_drawn_programs_compute_the_same_in_physical_memory(first: int) -> None:
+    compared = 0
+    for number in range(first, first + 50):
+        drawn = (repeated.program, repeated.gather, repeated.cores)[number % 3](Seeded(number))
+        made = []
+        for memory in ("virtual", "physical"):
+            session.forget()
+            options = Options(**{**drawn.options, "matmul_order": "tile", "memory": memory})
+            launch = session.Launch(repeated.function_of(drawn.text), drawn.target, options, grid=drawn.grid)
+            made.append(repeated.call(launch, drawn.calls[0]))
+        if not any(code in found for found in made[0].findings for code in UNINITIALISED):
+            compared += 1
+            assert made[0].bits == made[1].bits, drawn.text
+    assert compared > 20
