@@ -539,11 +539,15 @@ def _access_problems(use: Use, operand: Operand, view: ViewType) -> Iterator[Pro
             "steps of an access pattern are 16-bit numbers of elements",
             "copy the parts one by one, or lay the tile out so that they are closer",
         )
-    most = arch.psum_operand_fmax if view.space.value == "psum" else arch.sbuf_operand_fmax
-    if view.free_size > most and use.engine != "tensor":
+    size, most = view.free_size, arch.sbuf_operand_fmax
+    if view.space.value == "psum" and size <= most:
+        # A limit of the memory, which holds once what is read again and again.
+        size = math.prod(count for count, step in zip(view.free_shape, view.free_strides, strict=True) if step)
+        most = arch.psum_operand_fmax
+    if size > most and use.engine != "tensor":
         yield Problem(
             "NKI220",
-            f"{name} has {view.free_size} elements per partition",
+            f"{name} has {size} elements per partition",
             name,
             f"elements per partition <= {most} in {view.space.value.upper()}",
             "split the instruction along the free dimension",

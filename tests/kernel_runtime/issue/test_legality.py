@@ -115,6 +115,17 @@ def test_free_sizes_end_where_an_access_does(space: str) -> None:
     assert str(most) in found.limit
 
 
+@pytest.mark.parametrize(("repeats", "fits"), [(24, True), (204, True), (205, False)])
+def test_what_is_read_again_from_psum_counts_once_there_and_as_often_in_the_access(repeats: int, fits: bool) -> None:
+    body = """
+mean = nl.ndarray((128, 320), nl.float32, buffer=nl.psum)
+out = nl.ndarray((128, 320, {0}), nl.bfloat16)
+nisa.tensor_copy(out, mean.ap(pattern=[[320, 128], [1, 320], [0, {0}]]))
+"""
+    found = [item.code for item in trace(body.format(repeats))]
+    assert found == ([] if fits else ["NKI220"])
+
+
 def test_four_free_dimensions_are_taken_and_five_are_not() -> None:
     body = "x = nl.ndarray((2, 3, 3, 3, 3, 3), nl.float32)\nnisa.memset(x[:, {}], 0.0)"
     assert not trace(body.format("0:2, 0:2, 0:2, 0:2, 0"))
