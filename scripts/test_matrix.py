@@ -44,7 +44,8 @@ CORE = (
     "tests/source/test_uses.py",
 )  # fmt: skip
 COPIED = ("tests", "examples", "docs", "benchmarks", "pyproject.toml", "README.md", "CHANGELOG.md")
-TOOLS = ("hypothesis", "libcst", "nki-lab", "packaging", "perfetto", "pytest", "pytest-xdist")  # of the extra `test`
+# Of the extra `test`.
+TOOLS = ("hypothesis", "libcst", "nki-lab", "packaging", "perfetto", "pytest", "pytest-timeout", "pytest-xdist")
 ENDS = ("lowest", "highest")
 WEEK = 7 * 24 * 3600
 # What a Python says of itself: one that can make environments, is released and has a lock.

@@ -37,6 +37,8 @@ _SHARE: Final = 0.015
 """The share of a run's seconds that its recording may take."""
 _ENOUGH: Final = 0.01
 """The share of a phase from which its end can be told."""
+_WIDGET: Final = "application/vnd.jupyter.widget-view+json"
+_NOTHING: Final[dict[str, Any]] = {"text/plain": "", "text/html": ""}
 
 
 class Pace:
@@ -140,6 +142,10 @@ class LiveView:
         self.stop()
         if not self.handle:
             return False
+        if _WIDGET in data:
+            # JupyterLab draws the next widget into the place of the one before and hides that place when the former is
+            # closed. A text in between makes the place another one.
+            draw(_NOTHING, raw=True, display_id=self.handle, update=True)
         draw(data, metadata=metadata or {}, raw=True, display_id=self.handle, update=True)
         self.handle = ""
         self._close()
@@ -152,7 +158,7 @@ class LiveView:
 
     def clear(self) -> None:
         """Take the view away, if there is one."""
-        self.replace({"text/plain": "", "text/html": ""})
+        self.replace(_NOTHING)
 
     # -- in the thread -------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import nbformat
 from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import TimeoutError as PageTimeoutError
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "nki_lab" / "widgets" / "labextension"
@@ -32,6 +33,7 @@ ARGUMENTS = (
     "--no-first-run", "--js-flags=--expose-gc", "--enable-precise-memory-info",
 )  # fmt: skip
 SECONDS = 45
+PATIENCE = 120  # seconds for what takes as long as a kernel does
 # What our users need not have: where it is installed, the list of completions is in its order.
 OTHER_CLIENT = "@jupyter-lsp/jupyterlab-lsp"
 # The cells of a notebook that runs a small kernel.
@@ -171,7 +173,7 @@ class Window:
 
     def command(self, name: str, **arguments: Any) -> None:
         """Execute a command of JupyterLab and wait for its end."""
-        self.page.evaluate("([name, given]) => jupyterapp.commands.execute(name, given)", [name, arguments])
+        answer(self.page, "([name, given]) => jupyterapp.commands.execute(name, given)", [name, arguments])
 
     def theme(self, name: str) -> None:
         """Give JupyterLab its "light" or "dark" theme, and wait for it.
@@ -195,7 +197,8 @@ class Window:
 
     def run(self, number: int) -> None:
         """Run a cell, and wait until what it shows is there."""
-        self.page.evaluate(
+        answer(
+            self.page,
             f"async number => {{ {_NOTEBOOK}.activeCellIndex = number;"
             " await jupyterapp.commands.execute('notebook:run-cell'); }",
             number,
@@ -277,7 +280,28 @@ class Visualizer:
 
     def painted(self) -> None:
         """Wait for the next frame but one: by then what was asked for is on the screen."""
-        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        painted(self.page)
+
+
+def painted(page: Page) -> None:
+    """Wait for the next frame but one: by then what was asked for is on the screen."""
+    answer(page, "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def answer(page: Page, expression: str, given: Any = None) -> None:
+    """Call a function in the page and wait for its end, up to a limit, which `page.evaluate` does not have.
+
+    A function that does not end, since its kernel never answers, fails the test with what the page says then.
+    """
+    try:
+        page.wait_for_function(
+            f"async given => {{ await ({expression})(given); return true; }}", arg=given, timeout=PATIENCE * 1000
+        )
+    except PageTimeoutError as late:
+        shown = page.locator("body").inner_text(timeout=5000)
+        raise AssertionError(
+            f"{expression} took more than {PATIENCE} seconds; the page says: {shown[-2000:]}"
+        ) from late
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import nki_lab
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.result.comparison import RunComparison
-from tests.browser.lab import START, Lab, Window
+from tests.browser.lab import START, Lab, Window, painted
 from tests.comparison.versions import COMPUTE, KERNEL, SCALED, edited, loaded, profiled
 
 CELL = "%%nki --target trn2 --no-view{more}\nTILE = {tile}\n" + SCALED + "\n_ = scaled(a)\n"
@@ -28,12 +28,8 @@ def opened(tab: Window, folder: Path, found: RunComparison) -> Any:
     tab.page.goto(found.to_html(folder / "compared.html").as_uri())
     frame = tab.page.locator(".nki-cmp")
     frame.locator(".nki-cmp-plot").wait_for()
-    painted(tab)
+    painted(tab.page)
     return frame
-
-
-def painted(tab: Window) -> None:
-    tab.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def hues(frame: Any) -> set[str]:
@@ -98,13 +94,13 @@ def test_a_run_is_drawn_beside_the_profile_of_a_device_and_one_core_beside_two(
     heights = {}
     for name in ("Start", "Line"):
         frame.get_by_role("radio", name=name, exact=True).click()
-        painted(tab)
+        painted(tab.page)
         heights[name] = frame.locator(".nki-cmp-plot").bounding_box()["height"]
     assert heights["Start"] < heights["Line"]  # nothing lies between the runs then
     frame.locator(".nki-cmp-plot").focus()
     for _ in range(4):
         tab.page.keyboard.press("ArrowRight")
-        painted(tab)
+        painted(tab.page)
     steps = [frame.locator(f"[data-side={side}] [role=listitem][id]").count() for side in ("before", "after")]
     assert max(steps) == 1
     frame.get_by_role("tab", name="Memory").click()
@@ -120,15 +116,15 @@ def test_an_instruction_shows_its_partner(tab: Window, tmp_path: Path) -> None:
     orders = [whole(run.recording.order).tolist() for run in runs]
     for _ in range(3):
         tab.page.keyboard.press("ArrowRight")
-        painted(tab)
+        painted(tab.page)
         told = [frame.locator(f"[data-side={side}] [role=listitem][id]").text_content() for side in ("before", "after")]
         start = found_start(told[0])
         step = next(n for n, row in enumerate(orders[0]) if shown(runs[0].recording, row) == start)
         assert found_start(told[1]) == shown(runs[1].recording, pairs[orders[0][step]])
     tab.page.keyboard.press("x")
-    painted(tab)
+    painted(tab.page)
     tab.page.keyboard.press("Escape")
-    painted(tab)
+    painted(tab.page)
     assert frame.locator("[role=listitem][id]").count() == 0
 
 
@@ -154,14 +150,14 @@ def test_alignments_scale_and_tables_are_reached_by_keys(tab: Window, tmp_path: 
     assert chosen.last.text_content() == "Relative"
     label = frame.locator(".nki-cmp-plot").get_attribute("aria-label")
     tab.page.keyboard.press("w")
-    painted(tab)
+    painted(tab.page)
     assert frame.locator(".nki-cmp-plot").get_attribute("aria-label") != label
     for name in ("Engines", "Waits", "Memory", "Critical path"):
         tab.page.keyboard.press("t")
         assert frame.get_by_role("tab", selected=True).text_content() == name
         assert frame.get_by_role("tabpanel").locator("tr").count() > 1
     tab.page.keyboard.press("n")  # an instruction that only the earlier run has
-    painted(tab)
+    painted(tab.page)
     assert frame.locator("[data-side=before] [role=listitem][id]").count() == 1
     assert frame.locator("[data-side=after] [role=listitem][id]").count() == 0
 
@@ -187,7 +183,7 @@ def test_empty_runs_are_drawn(tab: Window, tmp_path: Path, empty: tuple[bool, bo
     frame.locator(".nki-cmp-plot").focus()
     for key in ("ArrowRight", "x", "n", "p", ".", "ArrowDown", "f", "w", "Escape"):
         tab.page.keyboard.press(key)
-    painted(tab)
+    painted(tab.page)
     assert frame.locator(".nki-cmp-sentence").text_content()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.browser.lab import ADD, START, Lab, Window
+from tests.browser.lab import ADD, START, Lab, Window, answer
 
 CHARTS = """from bokeh.io import output_notebook, show
 from bokeh.resources import INLINE
@@ -56,7 +56,8 @@ def test_a_chart_moves_the_step_and_the_step_moves_the_chart(jupyter: Lab, tab: 
     assert f"step {drawn.step}" in str(tab.page.locator(".jp-OutputArea-output").last.text_content())
 
     # From the kernel, through the view, to the chart.
-    tab.page.evaluate(
-        "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.requestExecute({code: 'view.step = 0'}).done"
+    answer(
+        tab.page,
+        "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.requestExecute({code: 'view.step = 0'}).done",
     )
     tab.page.wait_for_function(f"() => {{ const figure = {FIGURE}; return {cursor}.location < 0.25 * {makespan}; }}")

@@ -97,7 +97,10 @@ def test_a_run_is_seen_while_it_runs_and_is_cancelled_by_its_button(jupyter: Lab
 
 
 def test_a_run_grows_while_it_is_traced_and_timed_and_what_grew_stays(jupyter: Lab, tab: Window) -> None:
-    many = CHAIN.replace("COUNT", "50000").replace("12288", "64")
+    # Tiles of sizes that do not repeat, so that timing takes its time.
+    many = CHAIN.replace("COUNT", "100000").replace("12288", "64")
+    many = many.replace("nl.load(a)", "nl.load(a[:, 0:width])").replace("nl.store(out,", "nl.store(out[:, 0:width],")
+    many = many.replace("(n):\n", "(n):\n        width = 1 + (i * 2654435761 >> 16) % 61\n")
     _opened(jupyter, tab, "grows.ipynb", many)
     cell = Cell(tab, 1)
     cell.begin()
@@ -110,7 +113,7 @@ def test_a_run_grows_while_it_is_traced_and_timed_and_what_grew_stays(jupyter: L
     assert "cancelled" in cell.bar.inner_text()
     assert "timed until" in growing.inner_text()
     assert cell.place.locator(".nki-cancel").is_hidden()
-    assert [text for text in cell.outputs() if text.startswith("Cancelled: chain was cancelled after 250,000 ")]
+    assert [text for text in cell.outputs() if text.startswith("Cancelled: chain was cancelled after 500,000 ")]
 
 
 def test_a_run_that_ends_gives_its_view_to_the_result_once(jupyter: Lab, tab: Window) -> None:
@@ -132,6 +135,23 @@ def test_a_run_that_ends_gives_its_view_to_the_result_once(jupyter: Lab, tab: Wi
     value.begin()
     value.until_over()
     assert value.outputs() == ["'chain'"]
+
+
+def test_a_long_run_that_is_too_large_for_the_notebook_gives_its_view_to_a_widget(jupyter: Lab, tab: Window) -> None:
+    limit = "import os\nos.environ['NKI_LAB_NOTEBOOK_BYTES'] = '100'"
+    _opened(jupyter, tab, "long_and_large.ipynb", limit, CHAIN.replace("COUNT", "400"))
+    tab.run(1)
+    cell = Cell(tab, 2)
+    cell.begin()
+    cell.bar.wait_for(timeout=SECONDS * 1000)
+    cell.until_over()
+    drawn = tab.visualizer()
+    assert cell.bar.count() == 0
+    assert cell.place.locator(".nki-visualizer").count() == 1
+    drawn.focus()
+    drawn.press("End")
+    assert drawn.step == 1999
+    assert "Too large to be kept" not in cell.place.inner_text()
 
 
 @pytest.mark.slow

@@ -137,9 +137,12 @@ def test_every_buffer_at_every_step_of_a_kernel(memory: str, order: str) -> None
     past = history(run.program, start, line.allocation if memory == "physical" else None)
     for step in range(len(run.program) + 1):
         for buffer in run.program.buffers:
-            found = run.values.at(step, buffer)
+            found, wanted = run.values.at(step, buffer), expected(line, step, buffer.id, past)
             assert found is not None
-            assert found.tobytes() == expected(line, step, buffer.id, past).tobytes()
+            if order == "tile":
+                assert found.tobytes() == wanted.tobytes()
+            else:  # what is executed op after op has no slabs, so that its sums are rounded otherwise
+                np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-4)
 
 
 def test_the_step_after_the_last_is_the_end() -> None:

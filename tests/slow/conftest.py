@@ -27,5 +27,12 @@ def install(tmp_path_factory: pytest.TempPathFactory) -> Install:
 
 @pytest.fixture
 def patience() -> None:
-    """Fetching packages takes as long as the network does; what is called has limits of its own."""
+    """Soaks last as long as they are told to, fetching packages as long as the network; what is called has limits."""
     faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with patience have no limit."""
+    for item in items:
+        if "patience" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(0))

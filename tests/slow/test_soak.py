@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import gc
 import io
 import os
@@ -21,7 +20,7 @@ from tests.lsp.processes import resident_bytes
 from tests.shells import ipython
 from tests.slow.test_endurance import PATIENT, Typist, modules
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("patience")]
 
 MINUTES = float(os.environ.get("NKI_LAB_SOAK_MINUTES", "10"))
 MOST_BYTES = 3000
@@ -63,12 +62,6 @@ def soak(magic: str, seconds: float) -> None:
                 first, before = count, process.memory_info().rss
         gc.collect()
         print(count - first if before else 0, (process.memory_info().rss - before) / max(1, count - first))
-
-
-@pytest.fixture(autouse=True)
-def without_watchdog() -> None:
-    """These tests take longer than any other may."""
-    faulthandler.cancel_dump_traceback_later()
 
 
 def bytes_a_cell(magic: str) -> float:
