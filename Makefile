@@ -4,6 +4,9 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
+ifeq ($(MAKELEVEL),0) # environments are set up side by side, and Python and TypeScript are checked at once
+MAKEFLAGS += --jobs=2
+endif
 
 VENV ?= .venv
 export PYTHON ?= python3
@@ -26,7 +29,7 @@ ifneq ($(shell cat $(VENV)/.home 2>/dev/null),$(CURDIR))
 $(READY): made-elsewhere
 endif
 
-.PHONY: help demo lab test test-newest test-matrix test-all lint lint-python lint-typescript assets vscode chromium screenshots docs format fuzz bench performance audit requirements calibration clean made-elsewhere
+.PHONY: help demo lab test test-newest test-matrix test-all lint lint-python lint-typescript test-typescript assets vscode chromium screenshots docs format fuzz bench performance audit requirements calibration clean made-elsewhere
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -59,12 +62,13 @@ test-all: lint $(VENV)/.frameworks chromium ## lint, then every test, with torch
 	@$(PY) -m pytest -q --hypothesis-profile=thorough $(SPREAD) $(ALONE:%=--ignore=%)
 	@$(PY) -m pytest -q --hypothesis-profile=thorough $(SPREAD) --no-loadscope-reorder $(ALONE)
 
-$(VENV)/.frameworks: requirements/frameworks.txt requirements/checkers.txt $(READY)
+# Not while mypy reads the environment.
+$(VENV)/.frameworks: requirements/frameworks.txt requirements/checkers.txt $(READY) | lint
 	@$(PY) -m pip install --quiet --disable-pip-version-check --requirement requirements/frameworks.txt
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/checkers.txt
 	@touch $@
 
-lint: lint-python lint-typescript ## format, lint and types
+lint: lint-typescript lint-python test-typescript ## format, lint and types, and the tests of the views
 
 lint-python: $(READY)
 	@$(VENV)/bin/ruff check --quiet .
@@ -83,10 +87,13 @@ lint-typescript: $(NODE) $(VSCODE)/node_modules/.ready $(READY)
 	@diff --recursive build/schema/$(GENERATED) $(GENERATED) || { echo "make assets writes these files" >&2; exit 1; }
 	@cd labextension && npm run --silent types
 	@cd labextension && npm run --silent lint || { echo "make format puts the form of these files right" >&2; exit 1; }
-	@cd labextension && npm run --silent test
 	@cd labextension && npm run --silent build -- --out ../build/widgets
 	@$(PY) scripts/assets.py --check build/widgets
-	@cd $(VSCODE) && npm run --silent types && npm run --silent lint && npm run --silent test
+	@cd $(VSCODE) && npm run --silent types && npm run --silent lint
+
+test-typescript: $(NODE) $(VSCODE)/node_modules/.ready
+	@cd labextension && npm run --silent test
+	@cd $(VSCODE) && npm run --silent test
 
 assets: $(NODE) $(READY) ## build the views that pages and notebooks load, after a change in labextension/ or of what it shows
 	@$(PY) scripts/views_schema.py
