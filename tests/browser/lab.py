@@ -114,7 +114,13 @@ def served(command: list[str], environment: dict[str, str], url: str, log: Path)
         yield url
     finally:
         server.terminate()
-        server.wait(60)  # it ends its kernels first
+        try:
+            server.wait(20)  # it ends its kernels first
+        except subprocess.TimeoutExpired:
+            # JupyterLab looks in a thread whether its build is up to date; told to end meanwhile, it waits for that
+            # thread for ever, after its kernels are gone.
+            server.kill()
+            server.wait()
 
 
 def free_port() -> int:
