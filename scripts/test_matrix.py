@@ -241,7 +241,7 @@ def tested(venv: Path, tree: Path, further: list[str]) -> str:
     place = called([python, "-c", "import nki_lab; print(nki_lab.__file__)"], cwd=tree).strip()
     if not Path(place).resolve().is_relative_to(venv.resolve()):
         raise Failed(f"nki_lab is imported from {place}, not from the wheel")
-    spread = os.environ.get("SPREAD", "-n 2 --dist loadfile").split()
+    spread = os.environ.get("SPREAD", "-n 2 --dist loadfile --max-worker-restart=0").split()
     # The tests import each other as `tests`, and the scripts that they start find nki_lab in the environment.
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *spread, *further, *CORE]
     return called(command, cwd=tree, PYTHONPATH=str(tree)).strip().splitlines()[-1].partition(" in ")[0].strip("= ")

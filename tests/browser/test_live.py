@@ -101,8 +101,11 @@ def test_a_run_grows_while_it_is_traced_and_timed_and_what_grew_stays(jupyter: L
     many = CHAIN.replace("COUNT", "100000").replace("12288", "64")
     many = many.replace("nl.load(a)", "nl.load(a[:, 0:width])").replace("nl.store(out,", "nl.store(out[:, 0:width],")
     many = many.replace("(n):\n", "(n):\n        width = 1 + (i * 2654435761 >> 16) % 61\n")
-    _opened(jupyter, tab, "grows.ipynb", many)
-    cell = Cell(tab, 1)
+    # A slow page is told so rarely that it could miss all of the walk, which takes a second.
+    often = "from nki_lab.magic import live\nlive._LONGEST = live._EVERY"
+    _opened(jupyter, tab, "grows.ipynb", often, many)
+    tab.run(1)
+    cell = Cell(tab, 2)
     cell.begin()
     growing = cell.place.locator(".nki-growing")
     growing.get_by_text("program order so far").first.wait_for(timeout=SECONDS * 1000)
