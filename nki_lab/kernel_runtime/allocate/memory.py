@@ -103,12 +103,11 @@ class FreeIntervals:
 
     def put(self, number: int, start: int, end: int, now: int) -> list[int]:
         """Give bytes `start` to `end` to a buffer; return the owners of these bytes until now, also those that left."""
-        starts, owners = self.starts, self.owners
+        starts, owners, last = self.starts, self.owners, self.last
         first = bisect_right(starts, start) - 1
         after = bisect_left(starts, end, first)
         found = owners[first:after]
-        last = self.last
-        if min(found) >= FREE and not any(last[owner] >= now for owner in found if owner >= 0):
+        if all(owner == FREE or (owner >= 0 and last[owner] < now) for owner in found):
             # Everybody has left: one interval takes the place of all, with what remains of the outer two.
             bounds, given = [start], [number]
         else:
@@ -179,4 +178,6 @@ class Memory:
 
     def put(self, parts: Sequence[int], number: int, start: int, end: int, now: int) -> set[int]:
         """`FreeIntervals.put` in all of `parts`."""
+        if len(parts) == 1:
+            return set(self.parts[parts[0]].put(number, start, end, now))
         return {other for part in parts for other in self.parts[part].put(number, start, end, now)}

@@ -86,6 +86,11 @@ class AddressSpace(NamedTuple):
             return cls(arch.psum_partition_bytes, arch.psum_partition_bytes, arch.psum_bank_bytes)
         return cls(arch.sbuf_partition_bytes, arch.sbuf_usable_bytes, 0)
 
+    @property
+    def limits(self) -> tuple[int, ...]:
+        """Where automatic tensors must end: before the bytes that are thought to be reserved, else of the memory."""
+        return (self.usable,) if self.usable == self.capacity else (self.usable, self.capacity)
+
     def taken(self, size: int) -> int:
         """Bytes that a tensor makes unusable: one larger than a bank spans whole banks."""
         return -(-size // self.bank) * self.bank if self.bank and size > self.bank else size
@@ -119,6 +124,7 @@ class _Parts:
                 legal = legal_starts(buffer.partitions) or (0,)
                 starts[buffer.partitions] = legal if spread else legal[:1]
                 used.update(quadrants_of(start, buffer.partitions) for start in starts[buffer.partitions])
+        self._known: dict[tuple[int, int], tuple[int, ...]] = {}
         marks = [tuple(quadrant in found for found in used) for quadrant in range(QUADRANTS)]
         kinds = list(dict.fromkeys(marks))
         self.of = [kinds.index(mark) for mark in marks]
@@ -130,7 +136,11 @@ class _Parts:
 
     def parts(self, partition: int, partitions: int) -> tuple[int, ...]:
         """Return the parts that some partitions lie in."""
-        return tuple(dict.fromkeys(self.of[quadrant] for quadrant in quadrants_of(partition, partitions)))
+        found = self._known.get((partition, partitions))
+        if found is None:
+            found = tuple(dict.fromkeys(self.of[quadrant] for quadrant in quadrants_of(partition, partitions)))
+            self._known[partition, partitions] = found
+        return found
 
 
 @dataclass(eq=False)
@@ -147,7 +157,7 @@ class _Packing:
         size, step, bank = self.live.taken[number], self.live.step[number], self.addresses.bank
         if size <= bank:
             return self._in_bank(number, parts, limit, blocked, size, step)
-        for start in dict.fromkeys((self.cursor, 0)):
+        for start in (self.cursor, 0) if self.cursor else (0,):
             found = self.memory.find(parts, start, size, self.live.first[number], limit, bank or step, blocked)
             if found >= 0:
                 return found
@@ -199,6 +209,7 @@ def _arrange(
     policy = kind(live, addresses, memory)
     placed = _Placed(live)
     partitions, bytes_, reuse, beyond = [], [], [], 0
+    last = live.last
     for number, buffer in enumerate(live.buffers):
         if buffer.address is not None:
             partition, at = buffer.address
@@ -212,15 +223,16 @@ def _arrange(
             continue
         end = at + live.taken[number]
         beyond += end > addresses.usable and buffer.address is None
-        before = memory.put(parts.parts(partition, buffer.partitions), number, at, end, live.first[number])
-        reuse += [(earlier, number) for earlier in before if live.last[earlier] < live.first[number]]
+        now = live.first[number]
+        before = memory.put(parts.parts(partition, buffer.partitions), number, at, end, now)
+        reuse += [(earlier, number) for earlier in before if last[earlier] < now]
     return Placing(partitions, bytes_, reuse, beyond)
 
 
 def _first_fit(policy: _Packing, parts: _Parts, placed: _Placed, number: int) -> tuple[int, int]:
     """Return (partition, byte) by a policy, below the lowest limit that works; (-1, -1) without room."""
     partitions = policy.live.buffers[number].partitions
-    for limit in dict.fromkeys((policy.addresses.usable, policy.addresses.capacity)):
+    for limit in policy.addresses.limits:
         for partition, where in parts.choices[partitions]:
             blocked = placed.spans(number, quadrants_of(partition, partitions)) if placed.any else ()
             at = policy.find(number, where, limit, blocked)

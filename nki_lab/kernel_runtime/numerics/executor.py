@@ -26,7 +26,12 @@ from nki_lab.kernel_runtime.numerics.loops import Interval, Loops
 from nki_lab.kernel_runtime.numerics.machine_memory import require_memory
 from nki_lab.kernel_runtime.numerics.placed import PhysicalMemory, PlacedMemory
 from nki_lab.kernel_runtime.numerics.pool import Block, Bound, Pool
-from nki_lab.kernel_runtime.numerics.program_plan import ProgramPlan, plan_program, released_after
+from nki_lab.kernel_runtime.numerics.program_plan import (
+    ProgramPlan,
+    arguments_at_true_width,
+    plan_program,
+    released_after,
+)
 from nki_lab.kernel_runtime.numerics.rounding import Array, Scratch
 from nki_lab.kernel_runtime.numerics.slab import Level, Slab
 from nki_lab.kernel_runtime.numerics.storage import (
@@ -132,7 +137,9 @@ class Executor:
                     released = plan.released
                     self._take_over(plan)
                 else:
-                    released = released_after(self.program, BufferUsage(self.program))
+                    usage = BufferUsage(self.program)
+                    released = released_after(self.program, usage)
+                    self._stored = arguments_at_true_width(self.program, usage, self._shadowed())
             self._advance = Advance(len(self.program))
             if plan is not None:
                 self._advance.follow(plan)

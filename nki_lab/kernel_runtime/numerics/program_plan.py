@@ -1,7 +1,8 @@
-"""Plan of a complete program: loads to elide, slabs, results at true width, tiles to release after each op."""
+"""Plan of a complete program: loads to elide, slabs, tensors at true width, tiles to release after each op."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,10 +11,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from nki_lab.isa.dtype import BF16
+from nki_lab.isa.dtype import BF16, DType
 from nki_lab.kernel_runtime.coverage import Added
 from nki_lab.kernel_runtime.footprint import Column, Mask
-from nki_lab.kernel_runtime.ir import Program, View, buffers_of_views
+from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns, buffers_of_views
 from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
 from nki_lab.kernel_runtime.numerics.evacuation import Evacuation, copies_as_it_is, evacuate
 from nki_lab.kernel_runtime.numerics.slab import Elided, Slab, Submatrix, find_slabs
@@ -30,8 +31,8 @@ class ProgramPlan:
     `written` tells of each buffer whether an op writes it. `rows` are the ops that remain, among them the first op of
     each slab, which stands for all of it; `slabs` are by that op. `elided` are the sources of elided loads that other
     ops than slabs read, by their tile; `elided_count` counts all elided loads. `narrow` are the arguments that only
-    slabs read: they stay at true width. `stored` are the results that are held at true width. `released` are, for each
-    op, the tiles that nobody accesses or asks for afterwards.
+    slabs read: they stay at true width. `stored` are the results, and the arguments that copies read, that are held at
+    true width. `released` are, for each op, the tiles that nobody accesses or asks for afterwards.
     """
 
     written: Mask
@@ -73,8 +74,10 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
     accessed = usage.accessed_by(remain)
     remain[[item.first for item in found]] = True
     needed = {tile: elided.of(tile) for tile in tiles[accessed[tiles]].tolist()}
-    accessed[[source.root for source in needed.values()]] = True
+    wide = {source.root for source in needed.values()}
     readers = Counter(root for item in found for root in item.roots)
+    copied = arguments_at_true_width(program, usage, shadowed, remain) - wide - readers.keys()
+    accessed[list(wide)] = True
     return ProgramPlan(
         written=usage.writes > 0,
         slabs={item.first: item for item in found},
@@ -86,7 +89,7 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
             for root, count in readers.items()
             if count <= _FEW and not accessed[root] and program.buffers[root].dtype.storage.itemsize < _WIDE
         ),
-        stored=stored,
+        stored=stored | copied,
         evacuation=evacuation,
         released=released_after(program, usage),
     )
@@ -123,6 +126,51 @@ def _stored(program: Program, usage: BufferUsage) -> frozenset[int]:
         and usage.writes[buffer.id]
         and plain[usage.writers(buffer.id)].all()
     )
+
+
+def arguments_at_true_width(
+    program: Program, usage: BufferUsage, shadowed: Mask, ops: Mask | None = None
+) -> frozenset[int]:
+    """Return the arguments of narrow floats that copies alone read, of a program or of some `ops`: each copy widens
+    what it reads. The whole argument would be read once more, and take two or four times its bytes. How often device
+    loops read is not known: bfloat16 stays, the others do not.
+    """
+    names = [
+        buffer.id
+        for buffer in program.inputs
+        if not buffer.on_chip and shadowed[buffer.id] and usage.writes[buffer.id] == 0 and _reads_of(buffer.dtype)
+    ]
+    if not names:
+        return frozenset()
+    accesses = access_columns(program)
+    rows = np.flatnonzero(np.isin(accesses.buffer, names) & (True if ops is None else ops[accesses.op]))
+    mere = program.ops_where(_only_copies)[accesses.op[rows]]
+    buffers = accesses.buffer[rows]
+    sizes = np.fromiter((math.prod(view.type.shape) for view in program.views), np.int64, len(program.views))
+    read = np.bincount(buffers, sizes[accesses.view[rows]], minlength=len(program.buffers))
+
+    def pays(buffer: Buffer) -> bool:
+        if program.regions:
+            return buffer.dtype is BF16
+        return bool(read[buffer.id] <= _reads_of(buffer.dtype) * math.prod(buffer.shape))
+
+    found = set(buffers.tolist()) - set(buffers[~mere].tolist())
+    return frozenset(number for number in found if pays(program.buffers[number]))
+
+
+def _reads_of(dtype: DType) -> float:
+    """Return how often all of an argument may be read, in copies that widen it, for that to take less time than to
+    widen it once; 0 where it stays as it is. (NumPy, tiles of 128 x 512: bfloat16 18 us a tile, where float32 takes 9
+    and the argument as a whole 28; a look-up in the table of a float8 takes as long either way.)
+    """
+    if dtype.kind != "float" or dtype.storage.itemsize >= _WIDE:
+        return 0
+    return 3 if dtype is BF16 else 0.5
+
+
+def _only_copies(variant: Variant) -> bool:
+    """Whether a variant is a copy that widens in one step, or follows indices, which takes several in any case."""
+    return copies_as_it_is(variant) or (variant.instruction.role == "copy" and variant.use.types["src"].indirect)
 
 
 def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> Elided:

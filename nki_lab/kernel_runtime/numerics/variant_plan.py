@@ -170,7 +170,8 @@ class VariantPlan:
 
     `compute` is the precision of the computation: float32, bits, or native. `rounds` gives for each operand the dtype
     that an output in a shadow must be rounded to, if its values may lie off the grid. `direct` steps present every
-    operand as it lies; `casts` marks a copy that rounds, `stores` a plain copy of a bfloat16 tile to true width.
+    operand as it lies; `casts` marks a copy that rounds, `stores` a plain copy of a bfloat16 tile to true width, and
+    `loads` one from there.
     """
 
     def __init__(self, variant: Variant, kinds: tuple[int, ...], precise: bool) -> None:
@@ -214,7 +215,8 @@ class VariantPlan:
         self.stores = (
             precise and kinds == (NATIVE, SHADOW) and laid and copies_as_it_is(variant) and self.dtypes[0] is BF16
         )
-        self.direct |= self.stores
+        self.loads = kinds == (SHADOW, NATIVE) and laid and copies_as_it_is(variant) and self.dtypes[0] is BF16
+        self.direct |= self.stores or self.loads
 
     def _laid_out(self, position: int) -> tuple[Any, ...]:
         """Return name, shape, element strides, byte strides, NumPy dtype, whether it is written, and rounding."""
@@ -255,6 +257,8 @@ class VariantPlan:
             return [(self._general, (views, bounds, state, scratch, resolver))]
         if self.stores:
             return [self._store(views, bounds)]
+        if self.loads:
+            return [(np.copyto, tuple(self._as_it_lies(views, bounds)))]
         ins = self.empty.copy()
         outs = self.empty.copy()
         rounding: list[Step] = []
@@ -283,13 +287,17 @@ class VariantPlan:
 
         Sums that are yet to be rounded are converted.
         """
-        narrow, wide = (
-            strided(bound, BF16, view.offset, shape, strides or ())
-            for view, bound, (shape, strides) in zip(views, bounds, self.presented, strict=True)
-        )
+        narrow, wide = self._as_it_lies(views, bounds)
         if bounds[1].wide:
             return (np.copyto, (narrow, wide, "unsafe"))
         return (np.copyto, (narrow.view(np.uint16), wide.view(_HALVES)["upper"]))
+
+    def _as_it_lies(self, views: list[View], bounds: list[Bound]) -> list[Array]:
+        """Return the operands of a copy of bfloat16 numbers, each in its binding's width."""
+        return [
+            strided(bound, BF16, view.offset, shape, strides or ())
+            for view, bound, (shape, strides) in zip(views, bounds, self.presented, strict=True)
+        ]
 
     def _general(
         self, views: list[View], bounds: list[Bound], state: State, scratch: Scratch, resolver: Resolver

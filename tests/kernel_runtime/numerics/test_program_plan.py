@@ -113,6 +113,121 @@ def test_an_argument_that_something_else_reads_is_widened() -> None:
     assert 1 not in executor._bounds
 
 
+COPIED = """
+def kernel(table, rows):
+    out = nl.ndarray((128, 64), nl.float32, buffer=nl.shared_hbm)
+    found = nl.ndarray((128, 1), nl.int32)
+    nisa.dma_copy(found, rows)
+    total = nl.zeros((128, 64), nl.float32)
+    for part in range({parts}):
+        tile = nl.ndarray((128, 64), table.dtype)
+        nisa.dma_copy(tile, {source})
+        nisa.tensor_tensor(total, total, tile, nl.add)
+{more}    nisa.dma_copy(out, total)
+    return out
+"""
+WHOLE = "table[128 * part : 128 * part + 128, 0:64]"
+EVERY_SECOND = "table[part : part + 256 : 2, 64:128]"
+GATHERED = "table.ap([[64, 128], [1, 64]], vector_offset=found, indirect_dim=0)"
+ONE = "table.ap([[64, 128], [1, 64]], scalar_offset=found[0:1, 0:1], indirect_dim=0)"
+LATER = """        seen = nl.ndarray((128, 64), nl.float32)
+        nisa.dma_copy(seen, table[0:128, 0:64])
+        nisa.tensor_tensor(total, total, seen, nl.add)
+"""
+
+
+def table(dtype: Any) -> list[Array]:
+    rng = np.random.default_rng(3)
+    return [
+        rng.standard_normal((512, 128), dtype=np.float32).astype(dtype),
+        rng.integers(0, 128, (128, 1), dtype=np.int32),
+    ]
+
+
+def wide_and_planned(text: str, arrays: list[Array], dtype: str) -> tuple[int, Array, Array]:
+    """How an argument is held in a run of the whole program, and the result there and where all arguments are wide."""
+    program, _ = traced(kernel_of(text), arrays, [dtype, "int32"], "trn2")
+    found = []
+    for final in (True, False):
+        executor = Executor(program, dict(enumerate(arrays)))
+        executor.run(final=final)
+        found.append(executor)
+    assert found[1].bound(program.buffers[0]).kind == SHADOW
+    return found[0].bound(program.buffers[0]).kind, *(item.read(program.outputs[0]) for item in found)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e5m2])
+@pytest.mark.parametrize(
+    ("source", "parts", "kinds"),
+    [
+        (WHOLE, 4, (NATIVE, NATIVE, NATIVE)),
+        (WHOLE.replace("part", "(part % 4)"), 8, (NATIVE, SHADOW, SHADOW)),  # more than half
+        (EVERY_SECOND, 4, (NATIVE, NATIVE, NATIVE)),
+        (WHOLE.replace("part", "0 * part"), 30, (SHADOW, SHADOW, SHADOW)),  # more than three times
+        (GATHERED, 2, (NATIVE, NATIVE, NATIVE)),
+        (ONE, 2, (NATIVE, NATIVE, NATIVE)),
+    ],
+    ids=["half", "whole", "strided", "often", "gathered", "from a register"],
+)
+def test_arguments_that_only_copies_read_are_never_widened_whole(
+    dtype: Any, source: str, parts: int, kinds: tuple[int, ...]
+) -> None:
+    arrays = table(dtype)
+    text = COPIED.format(parts=parts, source=source, more="")
+    kind, planned, wide = wide_and_planned(text, arrays, np.dtype(dtype).name)
+    assert kind == kinds[[ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e5m2].index(dtype)]
+    assert planned.tobytes() == wide.tobytes()
+    assert np.isfinite(planned).all()
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+def test_arguments_that_copies_convert_are_widened(dtype: Any) -> None:
+    kind, planned, wide = wide_and_planned(
+        COPIED.format(parts=1, source=WHOLE, more=LATER), table(dtype), np.dtype(dtype).name
+    )
+    assert kind == SHADOW
+    assert planned.tobytes() == wide.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+def test_arguments_that_copies_of_a_device_loop_read(dtype: Any) -> None:
+    text = """
+def kernel(table, rows):
+    out = nl.ndarray((128, 64), nl.float32, buffer=nl.shared_hbm)
+    total = nl.zeros((128, 64), nl.float32)
+    for part in nl.dynamic_range(4):
+        tile = nl.ndarray((128, 64), table.dtype)
+        nisa.dma_copy(tile, table[nl.ds(part, 128), 0:64])
+        nisa.tensor_tensor(total, total, tile, nl.add)
+    nisa.dma_copy(out, total)
+    return out
+"""
+    arrays = table(dtype)
+    program, _ = traced(kernel_of(text), arrays, [np.dtype(dtype).name, "int32"], "trn2")
+    executor = Executor(program, dict(enumerate(arrays)))
+    executor.run(final=True)
+    assert executor.bound(program.buffers[0]).kind == (NATIVE if dtype is ml_dtypes.bfloat16 else SHADOW)
+    sums = np.zeros((128, 64), np.float32)
+    for part in range(4):
+        sums += arrays[0][part : part + 128, :64].astype(np.float32)
+    np.testing.assert_array_equal(executor.read(program.outputs[0]), sums)
+
+
+@pytest.mark.parametrize("source", [WHOLE, EVERY_SECOND, GATHERED])
+def test_a_plan_reads_the_arguments_of_each_call(source: str) -> None:
+    kernel = kernel_of(COPIED.format(parts=4, source=source, more=""))
+    values, rows = table(ml_dtypes.bfloat16)
+    large = np.concatenate([values] * 16)  # what is larger than 64 KiB lies outside
+    got = []
+    for factor in (1, 2, -4):
+        call = (large.astype(np.float32) * factor).astype(ml_dtypes.bfloat16)
+        got.append(nki_lab.run(kernel, call, rows, target="trn2").outputs[0].copy())
+        call[...] = 0
+    for factor, other in zip((2, -4), got[1:], strict=True):
+        np.testing.assert_array_equal(other, got[0] * factor)
+    assert np.abs(got[0]).max() > 1
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bfloat16"])
 def test_a_result_is_the_callers_alone(dtype: str) -> None:
     kind = {"float32": np.float32, "int32": np.int32, "bfloat16": ml_dtypes.bfloat16}[dtype]
