@@ -157,9 +157,12 @@ def compilable(function: Callable[..., Any], **callees: CompiledFunction) -> Com
 
 @dataclass(slots=True)
 class WhenWorthwhile:
-    """A function that becomes machine code when a process spent as long on what it replaces as making it takes."""
+    """A function that becomes machine code when a process spent as long on what it replaces as making it takes:
+    `compile_seconds` without those to import numba.
+    """
 
     function: CompiledFunction
+    compile_seconds: float = _COMPILE
     _spent: float = 0.0
     _enough: float = _READ
 
@@ -182,7 +185,7 @@ class WhenWorthwhile:
 
     def _price(self) -> float:
         load = 0.0 if "numba" in sys.modules else _LOAD
-        return load + (_READ if self.function.is_kept else _COMPILE)
+        return load + (_READ if self.function.is_kept else self.compile_seconds)
 
 
 def kept_bytes() -> int:

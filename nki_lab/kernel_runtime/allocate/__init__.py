@@ -71,7 +71,7 @@ def allocate(program: Program) -> Allocation:
     count = len(program.buffers)
     partition = np.full(count, -1, np.int16)
     byte = np.full(count, -1, np.int32)
-    reuse: Pairs = []
+    reuse: list[Column] = []
     found: list[Diagnostic] = []
     loads: dict[MemoryRegion, list[Load]] = {sbuf: [], psum: []}
     for (space, core), buffers in _memories(program).items():
@@ -79,10 +79,9 @@ def allocate(program: Program) -> Allocation:
         live = LiveBuffers.of(buffers, times, addresses)
         mine = [pair for pair in sharing if _memory_of(program.buffers[pair[0]]) == (space, core)]
         placing, load, need = _memory(addresses, live, times, mine)
-        ids = [buffer.id for buffer in live.buffers]
-        partition[ids] = placing.partition
-        byte[ids] = placing.byte
-        reuse += [(ids[earlier], ids[later]) for earlier, later in placing.reuse]
+        partition[live.ids] = placing.partition
+        byte[live.ids] = placing.byte
+        reuse.append(live.ids[placing.reuse] @ (count, 1))
         loads[space].append(load)
         found += findings.capacity(program, space, live, placing, need)
     found += findings.clobbered(program, times, overlaps)
@@ -92,7 +91,7 @@ def allocate(program: Program) -> Allocation:
         byte=byte,
         first=times.first,
         last=times.last,
-        reuse=_pairs(reuse),
+        reuse=np.stack(np.divmod(np.unique(np.concatenate(reuse)), max(1, count)), axis=1).astype(np.int32),
         overlaps=_pairs(overlaps),
         diagnostics=tuple(found),
         sbuf_peak=int(usage.sbuf.max(initial=0)),
@@ -112,7 +111,7 @@ def _memories(program: Program) -> dict[tuple[MemoryRegion, int], list[Buffer]]:
     }
     for buffer in program.buffers:
         if buffer.on_chip:
-            out[_memory_of(buffer)].append(buffer)
+            out[buffer.space, buffer.core].append(buffer)
     return out
 
 
@@ -123,12 +122,12 @@ def _memory(
     where = [0 if buffer.address is None else buffer.address[0] for buffer in live.buffers]
     # Two tensors of more than half a bank never share one.
     needs = [addresses.bank if taken <= addresses.bank < 2 * taken else taken for taken in live.taken]
-    need = load_of(live.buffers, where, needs, times, overlaps)
+    need = load_of(live.buffers, live.partitions, where, needs, times, overlaps)
     placing = place(live, addresses, hopeless=bool((need.least > addresses.capacity).any()))
-    found = [max(0, partition) for partition in placing.partition]
+    found = np.maximum(placing.partition, 0).tolist()
     if found == where and needs == live.size:
         return placing, need, need
-    return placing, load_of(live.buffers, found, live.size, times, overlaps), need
+    return placing, load_of(live.buffers, live.partitions, found, live.size, times, overlaps), need
 
 
 def _usage(*loads: list[Load]) -> Usage:

@@ -74,11 +74,20 @@ class Load(NamedTuple):
         return found
 
 
-def load_of(buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: Pairs) -> Load:
-    """Return the bytes that `buffers` need over time. Bytes that placed tensors share count once."""
+def load_of(
+    buffers: list[Buffer],
+    partitions: list[int],
+    partition: list[int],
+    size: list[int],
+    times: Lifetimes,
+    overlaps: Pairs,
+) -> Load:
+    """Return the bytes that `buffers`, of so many `partitions` from `partition` on, need over time. Bytes that placed
+    tensors share count once.
+    """
     ids = np.array([buffer.id for buffer in buffers], np.int64)
     low = np.array(partition, np.int64)
-    high = np.minimum(low + [buffer.partitions for buffer in buffers], QUADRANTS * QUADRANT) - 1
+    high = np.minimum(low + partitions, QUADRANTS * QUADRANT) - 1
     numbers = np.arange(QUADRANTS)
     covers = (low[:, None] // QUADRANT <= numbers) & (numbers <= high[:, None] // QUADRANT)
     op = np.concatenate((times.first[ids], times.last[ids] + 1))

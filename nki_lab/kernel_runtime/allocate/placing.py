@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from itertools import accumulate, chain
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from nki_lab.isa.arch import Arch, legal_starts
+from nki_lab.kernel_runtime.allocate.compiled import run
+from nki_lab.kernel_runtime.allocate.first_fit import NOWHERE, Choices, Room, Spans, Tensors
 from nki_lab.kernel_runtime.allocate.lifetime import QUADRANTS, Lifetimes, Pairs, quadrants_of
-from nki_lab.kernel_runtime.allocate.memory import Memory
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion
 
 _PLANNED: Final = 4096  # tensors: planning compares each with all others
 _LAPS: Final = 2  # a tensor stays for long when 1 / _LAPS of the memory is handed out during its life
-
-Spans = Sequence[tuple[int, int]]
 
 
 class LiveBuffers(NamedTuple):
@@ -33,6 +33,8 @@ class LiveBuffers(NamedTuple):
     """
 
     buffers: list[Buffer]
+    ids: Column
+    partitions: list[int]
     size: list[int]
     taken: list[int]
     step: list[int]
@@ -41,35 +43,42 @@ class LiveBuffers(NamedTuple):
 
     @classmethod
     def of(cls, buffers: list[Buffer], times: Lifetimes, addresses: AddressSpace) -> LiveBuffers:
-        """The accessed ones of `buffers`, all of one memory."""
-        first, last = times.first.tolist(), times.last.tolist()
-        kept = [buffer for buffer in buffers if last[buffer.id] >= 0]
-        kept.sort(key=lambda buffer: (first[buffer.id], buffer.id))
+        """The accessed ones of `buffers`, all of one memory, which ascend by id."""
+        ids = np.fromiter((buffer.id for buffer in buffers), np.int64, len(buffers))
+        rows = np.flatnonzero(times.last[ids] >= 0)
+        rows = rows[np.argsort(times.first[ids[rows]], kind="stable")]
+        kept = [buffers[row] for row in rows.tolist()]
+        ids = ids[rows]
+        size = [buffer.partition_bytes for buffer in kept]
         return cls(
             kept,
-            [buffer.partition_bytes for buffer in kept],
-            [addresses.taken(buffer.partition_bytes) for buffer in kept],
+            ids,
+            [buffer.partitions for buffer in kept],
+            size,
+            [addresses.taken(length) for length in size] if addresses.bank else size,
             [max(1, buffer.dtype.nbytes) for buffer in kept],
-            [first[buffer.id] for buffer in kept],
-            [last[buffer.id] for buffer in kept],
+            times.first[ids].tolist(),
+            times.last[ids].tolist(),
         )
 
 
 class Placing(NamedTuple):
-    """Addresses of buffers: partition and byte (-1: nowhere), and (earlier, later) buffers of the same bytes.
+    """Addresses of buffers: partition and byte (-1: nowhere), and rows (earlier, later) of buffers of the same bytes,
+    in any order.
 
     `beyond` counts those that end in the bytes which are thought to be reserved.
     """
 
-    partition: list[int]
-    byte: list[int]
-    reuse: Pairs
+    partition: Column
+    byte: Column
+    reuse: Column
     beyond: int
 
     @property
     def missing(self) -> list[int]:
         """The buffers without an address."""
-        return [number for number, byte in enumerate(self.byte) if byte < 0]
+        found: list[int] = np.flatnonzero(self.byte < 0).tolist()
+        return found
 
 
 class AddressSpace(NamedTuple):
@@ -86,11 +95,6 @@ class AddressSpace(NamedTuple):
             return cls(arch.psum_partition_bytes, arch.psum_partition_bytes, arch.psum_bank_bytes)
         return cls(arch.sbuf_partition_bytes, arch.sbuf_usable_bytes, 0)
 
-    @property
-    def limits(self) -> tuple[int, ...]:
-        """Where automatic tensors must end: before the bytes that are thought to be reserved, else of the memory."""
-        return (self.usable,) if self.usable == self.capacity else (self.usable, self.capacity)
-
     def taken(self, size: int) -> int:
         """Bytes that a tensor makes unusable: one larger than a bank spans whole banks."""
         return -(-size // self.bank) * self.bank if self.bank and size > self.bank else size
@@ -98,7 +102,7 @@ class AddressSpace(NamedTuple):
 
 def place(live: LiveBuffers, addresses: AddressSpace, *, hopeless: bool = False) -> Placing:
     """Return addresses for all buffers. Only rotation is tried where all together are `hopeless`."""
-    best = _arrange(live, addresses, _Rotation, spread=False)
+    best = _arrange(live, addresses, rotates=True, spread=False)
     for attempt in (_packed, _planned):
         if hopeless or not (best.missing or best.beyond):
             break
@@ -106,139 +110,84 @@ def place(live: LiveBuffers, addresses: AddressSpace, *, hopeless: bool = False)
     return best
 
 
-class _Parts:
-    """Quadrants that are always occupied together are one part of a Memory.
+class _Choices:
+    """Where tensors may lie: kinds of tensors, and the choices of each, as (start partition, parts).
 
-    `choices` are (start partition, parts) that an automatic tensor of so many partitions may have, the preferred first.
-    Without `spread` small tensors lie in the lowest partitions only (guess: as kernels see no reason for others, and
-    operands of one instruction have to match); with it, wherever an access may start.
+    Quadrants that are always occupied together are one part. Without `spread` small tensors lie in the lowest
+    partitions only (guess: as kernels see no reason for others, and operands of one instruction have to match); with
+    it, wherever an access may start. A tensor that a user placed, or that has a `given` partition, has one choice.
     """
 
-    def __init__(self, live: LiveBuffers, *, spread: bool) -> None:
-        starts: dict[int, tuple[int, ...]] = {}
-        used = set()
-        for buffer in live.buffers:
-            if buffer.address is not None:
-                used.add(quadrants_of(buffer.address[0], buffer.partitions))
-            elif buffer.partitions not in starts:
-                legal = legal_starts(buffer.partitions) or (0,)
-                starts[buffer.partitions] = legal if spread else legal[:1]
-                used.update(quadrants_of(start, buffer.partitions) for start in starts[buffer.partitions])
-        self._known: dict[tuple[int, int], tuple[int, ...]] = {}
+    def __init__(self, live: LiveBuffers, given: Sequence[int] | None, *, spread: bool) -> None:
+        places = [-1] * len(live.buffers) if given is None else given
+        placed = [
+            place if buffer.address is None else buffer.address[0]
+            for place, buffer in zip(places, live.buffers, strict=True)
+        ]
+        keys = list(zip(placed, live.partitions, strict=True))
+        kinds = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        self.kind = [kinds[key] for key in keys]
+        starts = [
+            ((place,) if place >= 0 else legal_starts(partitions) or (0,), partitions) for place, partitions in kinds
+        ]
+        options = [
+            (start, quadrants_of(start, partitions))
+            for found, partitions in starts
+            for start in (found if spread else found[:1])
+        ]
+        used = {quadrants for _, quadrants in options}
         marks = [tuple(quadrant in found for found in used) for quadrant in range(QUADRANTS)]
-        kinds = list(dict.fromkeys(marks))
-        self.of = [kinds.index(mark) for mark in marks]
-        self.count = len(kinds)
-        self.choices = {
-            partitions: [(start, self.parts(start, partitions)) for start in found]
-            for partitions, found in starts.items()
-        }
-
-    def parts(self, partition: int, partitions: int) -> tuple[int, ...]:
-        """Return the parts that some partitions lie in."""
-        found = self._known.get((partition, partitions))
-        if found is None:
-            found = tuple(dict.fromkeys(self.of[quadrant] for quadrant in quadrants_of(partition, partitions)))
-            self._known[partition, partitions] = found
-        return found
+        different = list(dict.fromkeys(marks))
+        self.parts = len(different)
+        self.partition = np.array([start for start, _ in options], np.int64)
+        self.quadrants = [quadrants for _, quadrants in options]
+        parts = [
+            list(dict.fromkeys(different.index(marks[quadrant]) for quadrant in found)) for found in self.quadrants
+        ]
+        self.columns = Choices(
+            _starts(len(found) if spread else 1 for found, _ in starts), _starts(map(len, parts)), [*chain(*parts)]
+        )
 
 
-@dataclass(eq=False)
-class _Packing:
-    """The policy of the lowest free bytes."""
-
-    live: LiveBuffers
-    addresses: AddressSpace
-    memory: Memory
-    cursor: int = 0
-
-    def find(self, number: int, parts: tuple[int, ...], limit: int, blocked: Spans) -> int:
-        """Return a byte for a buffer at its first access, -1 without room."""
-        size, step, bank = self.live.taken[number], self.live.step[number], self.addresses.bank
-        if size <= bank:
-            return self._in_bank(number, parts, limit, blocked, size, step)
-        for start in (self.cursor, 0) if self.cursor else (0,):
-            found = self.memory.find(parts, start, size, self.live.first[number], limit, bank or step, blocked)
-            if found >= 0:
-                return found
-        return -1
-
-    def _in_bank(self, number: int, parts: tuple[int, ...], limit: int, blocked: Spans, size: int, step: int) -> int:
-        """Return a byte in the first bank from the cursor on that has room, -1 without one."""
-        bank, now = self.addresses.bank, self.live.first[number]
-        for turn in range(limit // bank):
-            start = (self.cursor // bank + turn) % (limit // bank) * bank
-            found = self.memory.find(parts, start, size, now, start + bank, step, blocked)
-            if found >= 0:
-                return found
-        return -1
+def _starts(lengths: Iterable[int]) -> list[int]:
+    """Return where each of some stretches begins that follow each other, and where the last one ends."""
+    return [0, *accumulate(lengths)]
 
 
-@dataclass(eq=False)
-class _Rotation(_Packing):
-    """The policy of the next free bytes, in PSUM of the next free bank; the lowest for buffers that stay for long."""
-
-    def __post_init__(self) -> None:
-        live = self.live
-        handed_out = np.concatenate(([0], np.cumsum(np.array(live.size, np.int64))))
-        until = np.searchsorted(np.array(live.first, np.int64), np.array(live.last, np.int64), side="right")
-        during = handed_out[until] - handed_out[:-1]
-        self.stays = ((during * _LAPS > self.addresses.usable) & (not self.addresses.bank)).tolist()
-
-    def find(self, number: int, parts: tuple[int, ...], limit: int, blocked: Spans) -> int:
-        bank, size = self.addresses.bank, self.live.taken[number]
-        if self.stays[number]:
-            cursor, self.cursor = self.cursor, 0
-            found = super().find(number, parts, limit, blocked)
-            self.cursor = cursor
-            return found
-        found = self._in_bank(number, parts, limit, blocked, bank, bank) if size <= bank else -1
-        if found < 0:
-            found = super().find(number, parts, limit, blocked)
-        if found >= 0:
-            self.cursor = -(-(found + size) // bank) * bank % limit if bank else found + size
-        return found
+def _stay(live: LiveBuffers, addresses: AddressSpace) -> list[int]:
+    """Return of each tensor whether it stays so long that it would be in the way of those that rotate."""
+    if addresses.bank:
+        return [0] * len(live.size)
+    handed_out = np.concatenate(([0], np.cumsum(np.array(live.size, np.int64))))
+    until = np.searchsorted(np.array(live.first, np.int64), np.array(live.last, np.int64), side="right")
+    during = handed_out[until] - handed_out[:-1]
+    found: list[int] = (during * _LAPS > addresses.usable).astype(np.int64).tolist()
+    return found
 
 
 def _arrange(
-    live: LiveBuffers, addresses: AddressSpace, kind: type[_Packing], *, spread: bool, given: Placing | None = None
+    live: LiveBuffers, addresses: AddressSpace, *, rotates: bool = False, spread: bool, given: Placing | None = None
 ) -> Placing:
-    """Place buffers one by one at their first access; with `given` addresses, find out who follows whom."""
-    parts = _Parts(live, spread=spread)
-    memory = Memory(addresses.capacity, live.last, parts.count)
-    policy = kind(live, addresses, memory)
-    placed = _Placed(live)
-    partitions, bytes_, reuse, beyond = [], [], [], 0
-    last = live.last
-    for number, buffer in enumerate(live.buffers):
-        if buffer.address is not None:
-            partition, at = buffer.address
-        elif given is not None:
-            partition, at = given.partition[number], given.byte[number]
-        else:
-            partition, at = _first_fit(policy, parts, placed, number)
-        partitions.append(partition)
-        bytes_.append(at)
-        if at < 0:
-            continue
-        end = at + live.taken[number]
-        beyond += end > addresses.usable and buffer.address is None
-        now = live.first[number]
-        before = memory.put(parts.parts(partition, buffer.partitions), number, at, end, now)
-        reuse += [(earlier, number) for earlier in before if last[earlier] < now]
-    return Placing(partitions, bytes_, reuse, beyond)
-
-
-def _first_fit(policy: _Packing, parts: _Parts, placed: _Placed, number: int) -> tuple[int, int]:
-    """Return (partition, byte) by a policy, below the lowest limit that works; (-1, -1) without room."""
-    partitions = policy.live.buffers[number].partitions
-    for limit in policy.addresses.limits:
-        for partition, where in parts.choices[partitions]:
-            blocked = placed.spans(number, quadrants_of(partition, partitions)) if placed.any else ()
-            at = policy.find(number, where, limit, blocked)
-            if at >= 0:
-                return partition, at
-    return -1, -1
+    """Place tensors one by one at their first access; with `given` addresses, find out who follows whom."""
+    choices = _Choices(live, None if given is None else given.partition.tolist(), spread=spread)
+    count = len(live.buffers)
+    room = Room(addresses.capacity, addresses.usable, addresses.bank, choices.parts, rotates)
+    fixed = [-1 if buffer.address is None else buffer.address[1] for buffer in live.buffers]
+    at = fixed
+    if given is not None:
+        at = [byte if byte >= 0 else NOWHERE for byte in given.byte]
+    rows, spans = _Placed(live).spans_of(choices) if given is None else ([-1] * count, Spans([0], [], []))
+    stay = _stay(live, addresses) if rotates else [0] * count
+    tensors = Tensors(live.first, live.last, live.taken, live.step, at, choices.kind, stay, rows)
+    chosen, byte, (earlier, later) = run(room, tensors, choices.columns, spans)
+    ends = byte + np.array(live.taken, np.int64)
+    beyond = (byte >= 0) & (np.array(fixed, np.int64) < 0) & (ends > addresses.usable)
+    return Placing(
+        np.where(byte < 0, -1, choices.partition[chosen]) if count else byte,
+        byte,
+        np.stack((earlier, later), axis=1),
+        int(beyond.sum()),
+    )
 
 
 class _Placed:
@@ -246,7 +195,7 @@ class _Placed:
 
     def __init__(self, live: LiveBuffers) -> None:
         self._rows = [row for row, buffer in enumerate(live.buffers) if buffer.address is not None]
-        self.any = bool(self._rows) and len(self._rows) < len(live.buffers)
+        self._any = bool(self._rows) and len(self._rows) < len(live.buffers)
         self._first = [live.first[row] for row in self._rows]
         self._live = live
         # When each place is taken, as numbers of `_rows`: there are fewer places than tensors in long programs.
@@ -254,7 +203,26 @@ class _Placed:
         for number, row in enumerate(self._rows):
             self._places.setdefault(self._place(row), []).append(number)
 
-    def spans(self, number: int, quadrants: range) -> Pairs:
+    def spans_of(self, choices: _Choices) -> tuple[list[int], Spans]:
+        """Return the spans that automatic tensors must keep out of the way of, and the row of each tensor's first
+        choice among them; -1: all came before it.
+        """
+        rows = [-1] * len(self._live.buffers)
+        counts: list[int] = []
+        found: Pairs = []
+        if self._any:
+            kinds = choices.columns.first
+            for number, buffer in enumerate(self._live.buffers):
+                if buffer.address is None:
+                    rows[number] = len(counts)
+                    kind = choices.kind[number]
+                    for choice in range(kinds[kind], kinds[kind + 1]):
+                        spans = self._spans(number, choices.quadrants[choice])
+                        counts.append(len(spans))
+                        found += spans
+        return rows, Spans(_starts(counts), [low for low, _ in found], [high for _, high in found])
+
+    def _spans(self, number: int, quadrants: range) -> Pairs:
         """(start, end) of the placed tensors in `quadrants` that come later in the number's life, joined and sorted.
 
         Those that came before it have taken their bytes already.
@@ -295,15 +263,16 @@ def _joined(spans: Iterable[tuple[int, int]]) -> Pairs:
 
 
 def _packed(live: LiveBuffers, addresses: AddressSpace) -> Placing:
-    return _arrange(live, addresses, _Packing, spread=True)
+    return _arrange(live, addresses, spread=True)
 
 
 def _planned(live: LiveBuffers, addresses: AddressSpace) -> Placing:
     """Place the largest first, each at the lowest bytes that nothing placed so far needs during its life."""
     count = len(live.buffers)
-    partition, byte = [-1] * count, [-1] * count
+    partition, byte = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    nothing = Placing(partition, byte, np.zeros((0, 2), np.int64), 0)
     if count > _PLANNED:
-        return Placing(partition, byte, [], 0)
+        return nothing
     first, last = np.array(live.first, np.int64), np.array(live.last, np.int64)
     start, end = np.zeros(count, np.int64), np.zeros(count, np.int64)
     covers = np.zeros((count, QUADRANTS), bool)
@@ -329,10 +298,10 @@ def _planned(live: LiveBuffers, addresses: AddressSpace) -> Placing:
             if at >= 0:
                 settle(row, at_partition, at)
                 break
-    return _arrange(live, addresses, _Packing, spread=True, given=Placing(partition, byte, [], 0))
+    return _arrange(live, addresses, spread=True, given=nothing)
 
 
-def _lowest(spans: Spans, addresses: AddressSpace, taken: int, step: int) -> int:
+def _lowest(spans: Sequence[tuple[int, int]], addresses: AddressSpace, taken: int, step: int) -> int:
     """Return the lowest aligned byte outside the sorted spans, inside one bank where it fits one; -1 without room."""
     bank, at = addresses.bank, 0
     step = bank if bank < taken and bank else step
