@@ -17,6 +17,7 @@ import modules
 
 from nki_lab.isa.arch import arch_of
 from nki_lab.query import Document, EvaluationRequest, configuration_of
+from nki_lab.query.call_sites import call_sites, counted
 
 FILES = 100
 GROWTH = (6_250, 12_500, 25_000, 50_000)
@@ -101,14 +102,18 @@ def edits(module: str, count: int = 40, seed: int = 0) -> Iterator[Edit]:
 
 
 def unknown_share(folder: Path) -> tuple[int, int]:
-    """Calls of NKI in the kernels of a folder: how many could not be evaluated, and how many there are."""
-    unknown, operations = set(), set()
+    """Calls of NKI in the kernels of a folder: how many no evaluation came to, as editors show it, and how many there
+    are.
+    """
+    unknown = operations = 0
     for file in sorted(folder.rglob("*.py")):
         document = Document(str(file))
         document.update(file.read_bytes())
         settings = configuration_of(file)
         request = EvaluationRequest(arch=arch_of("trn2"), given=settings.signatures(file), library=settings.library())
-        seen = document.examine(request)
-        unknown |= seen.unknown
-        operations |= seen.operations
-    return len(unknown), len(operations)
+        reach = document.examine(request).reach
+        assert document.facts is not None
+        number = counted(call_sites(document.facts, reach))
+        operations += sum(number.values())
+        unknown += number["by name"] + number["skipped"]
+    return unknown, operations
