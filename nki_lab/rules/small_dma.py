@@ -13,7 +13,7 @@ import numpy as np
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import Unmodelled
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace
-from nki_lab.kernel_runtime.ir import Variant
+from nki_lab.kernel_runtime.ir import Variant, View
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS
 from nki_lab.kernel_runtime.tensor import sbuf
 from nki_lab.kernel_runtime.timing import VariantCost, makespan_of
@@ -93,26 +93,27 @@ def _merges(timed: TimedFacts, ops: Mask, pieces: dict[int, int]) -> _Merge:
     carrier, size = np.arange(count), np.ones(count, np.int64)
     group: dict[tuple[object, ...], list[int]] = {}  # by where the pieces that follow would begin
     known: dict[tuple[int, ...], tuple[_Places, _Places]] = {}
+    far = {number: _far(program.variants[number]) for number in pieces}
     cores = program.core_column()
     efficient = program.arch.dma_efficient_bytes
     free = _FreeMemory(timed)
     for row in np.flatnonzero(ops).tolist():
-        number = int(facts.variant[row])
+        number = program.op_variant[row]
         own = (number, int(cores[row]))
         start = program.op_access[row]
-        views = number, *program.access_view[start : start + len(program.variants[number].names)]
-        if views not in known:
-            places = _places(timed, row)
-            behind = _after(timed, row, places, pieces[number])
+        moved = number, *[program.access_view[start + place] for place in far[number]]
+        found = known.get(moved)
+        if found is None:
+            places = _places([program.views[view] for view in moved[1:]], row)
+            found = places, _after(program.variants[number], far[number], places, pieces[number])
             if all(offset >= 0 for _, offset in places):  # of others the place is that of this row alone
-                known[views] = places, behind
-        else:
-            places, behind = known[views]
+                known[moved] = found
+        places, behind = found
         mine = group.pop((*own, *places), [])
         if mine:
             held = last_needed[row] > mine[0] if is_load[row] else first_needing[mine].min() < row
-            far = not free.keeps(row if is_load[row] else mine, mine[0] if is_load[row] else row)
-            if held or far or len(mine) * pieces[number] >= efficient:
+            full = not free.keeps(row if is_load[row] else mine, mine[0] if is_load[row] else row)
+            if held or full or len(mine) * pieces[number] >= efficient:
                 mine = []
         mine.append(row)
         group[(*own, *behind)] = mine
@@ -123,23 +124,21 @@ def _merges(timed: TimedFacts, ops: Mask, pieces: dict[int, int]) -> _Merge:
     return _Merge(carrier, size)
 
 
-def _places(timed: TimedFacts, row: int) -> _Places:
-    """Return (buffer, offset in elements) of what a transfer moves in HBM; of all its operands without any there."""
-    program = timed.program
-    start, width = program.op_access[row], len(program.variants[program.op_variant[row]].names)
-    views = [program.views[number] for number in program.access_view[start : start + width]]
-    far = [view for view in views if not view.type.on_chip] or views
-    return tuple((view.buffer.id, view.offset if view.indirect is None else -1 - row) for view in far)
-
-
-def _after(timed: TimedFacts, row: int, places: _Places, piece: int) -> _Places:
-    """Return the places behind the first pieces of a transfer: where one begins whose pieces are its neighbours."""
-    variant = timed.program.variants[timed.program.op_variant[row]]
+def _far(variant: Variant) -> list[int]:
+    """Return the positions of a transfer's operands in HBM; of all of them without any there."""
     types = [variant.use.types[name] for name in variant.names]
-    far = [kind for kind in types if not kind.on_chip] or types
-    return tuple(
-        (buffer, offset + piece // kind.dtype.nbytes) for (buffer, offset), kind in zip(places, far, strict=True)
-    )
+    return [place for place, kind in enumerate(types) if not kind.on_chip] or list(range(len(types)))
+
+
+def _places(moved: list[View], row: int) -> _Places:
+    """Return (buffer, offset in elements) of what the transfer of a row moves."""
+    return tuple((view.buffer.id, view.offset if view.indirect is None else -1 - row) for view in moved)
+
+
+def _after(variant: Variant, far: list[int], places: _Places, piece: int) -> _Places:
+    """Return the places behind the first pieces of a transfer: where one begins whose pieces are its neighbours."""
+    sizes = [variant.use.types[variant.names[place]].dtype.nbytes for place in far]
+    return tuple((buffer, offset + piece // size) for (buffer, offset), size in zip(places, sizes, strict=True))
 
 
 class _FreeMemory:

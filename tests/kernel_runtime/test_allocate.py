@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch, arch_of, legal_starts
-from nki_lab.kernel_runtime.allocate import Allocation, allocate
+from nki_lab.kernel_runtime.allocate import Allocation, allocate, compiled, first_fit, placing
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import Buffer
 from tests.kernel_runtime.drawn_kernels import Drawn, drawn_kernels, nisa, nl, small, traced
@@ -147,6 +147,17 @@ def test_what_is_missing_is_said(kernel: Drawn, room: int) -> None:
     assert bool(missing) <= bool(said)
     if "NKI315" in said:
         assert missing
+
+
+@given(drawn_kernels(columns=40, most_tiles=12), st.sampled_from((192, 512, 8192)))
+def test_columns_may_be_arrays_as_compiled_code_takes_them(kernel: Drawn, room: int) -> None:
+    program = traced(kernel, target=small(sbuf=room))
+    lists = allocate(program)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(placing, "run", lambda *columns: compiled.by(first_fit.arrange, *columns))
+        arrays = allocate(program)
+    for name in ("partition", "byte", "reuse"):
+        np.testing.assert_array_equal(getattr(arrays, name), getattr(lists, name), err_msg=name)
 
 
 @given(drawn_kernels(columns=40, most_tiles=10))

@@ -13,6 +13,7 @@ stay.
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -167,7 +168,12 @@ class Tiles:
 
 def hash_of(buffer: Buffer) -> int:
     """Return a number for the kind of a buffer, equal from run to run."""
-    return zlib.crc32(repr((buffer.shape, buffer.dtype.name, buffer.space.value, buffer.core)).encode())
+    return _hash_of((buffer.shape, buffer.dtype.name, buffer.space.value, buffer.core))
+
+
+@lru_cache(maxsize=4096)
+def _hash_of(kind: tuple[object, ...]) -> int:
+    return zlib.crc32(repr(kind).encode())
 
 
 def _mixed(value: Hashes) -> Hashes:
