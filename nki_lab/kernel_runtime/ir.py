@@ -82,6 +82,9 @@ class Region:
     `variable` is what the kernel calls `register`, `name` what it calls the body where that is a function. `parent` is
     the loop around it, -1 without one. `buffers` are the (first, end) of the program's buffers that were made in the
     body; `within` is the iteration of Python's loops that the loop itself is in.
+
+    Where cores wait for each other in a loop they go round together: their bodies are one, and `twin` is the loop of
+    the other core, which counts in a register of its own and is not among the program's loops.
     """
 
     id: int
@@ -98,10 +101,16 @@ class Region:
     name: str = ""
     within: int = -1
     buffers: tuple[int, int] = (0, 0)
+    twin: Region | None = None
     end: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.end = self.first
+
+    @property
+    def sides(self) -> tuple[Region, ...]:
+        """Return the loop as each core has it that goes round in it."""
+        return (self,) if self.twin is None else (self, self.twin)
 
     @property
     def trip_count(self) -> int | None:
@@ -402,11 +411,12 @@ def _verify_loops(program: Program, require: Callable[[bool, str], None]) -> Non
         require(region.id == number and (around is None) == (region.parent < 0), f"loop {number} is in no open loop")
         require(low <= region.first <= region.end <= high, f"loop {number} is not within the one around it")
         require(not number or region.first >= program.regions[number - 1].first, "loops out of order")
-        used = [item.number for item in (region.lower, region.upper) if isinstance(item, Register)]
-        require(
-            region.step >= 1 and all(0 <= item < len(program.registers) for item in (region.register, *used)),
-            f"loop {number} counts in no register",
-        )
+        for side in region.sides:
+            used = [item.number for item in (side.lower, side.upper) if isinstance(item, Register)]
+            require(
+                side.step >= 1 and all(0 <= item < len(program.registers) for item in (side.register, *used)),
+                f"loop {number} counts in no register",
+            )
         open_regions.append(region)
 
 

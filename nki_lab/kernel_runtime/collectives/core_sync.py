@@ -3,7 +3,8 @@
 The bodies of the cores are cut where a core waits for the other one, and the pieces put one after the other, so that
 all who read a Program in its order see what the chip may do. A core goes on behind an exchange that its counterpart has
 yet to come to, up to what touches the tiles of the exchange; nothing goes past a barrier. (The chip stops only the
-barrier's engine. Kernels that need that are refused here.)
+barrier's engine. Kernels that need that are refused here.) A device loop in which cores wait for each other is one loop
+that both go round together: each iteration ends on both cores before the next one begins.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.diagnostic import NkiError, Related, diagnose, error_of
-from nki_lab.kernel_runtime.ir import Program, View, synchronization
+from nki_lab.kernel_runtime.ir import Program, Region, View, synchronization
 from nki_lab.kernel_runtime.issue.source_location import placed, span_of
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
@@ -60,16 +61,6 @@ def synchronize_cores(program: Program) -> None:
             "launch it as kernel[2](...), or guard the call with `if nl.num_programs() == 2:`",
             code="NKI016",
         )
-    for region in program.regions:
-        inside = [op for op in keys if region.first <= op < region.end]
-        if inside:
-            raise _refusal(
-                program,
-                inside[0],
-                f"{_title(program, inside[0], keys)} is in the body of a loop on the device",
-                "cores synchronize outside of device loops: how often is known at specialisation time",
-                "make the loop one of Python's, with range()",
-            )
     ordering = _Synchronizer(program, keys)
     ordering.run()
     ordering.carry_over()
@@ -77,12 +68,17 @@ def synchronize_cores(program: Program) -> None:
 
 @dataclass(slots=True)
 class _Side:
-    """One core: where it stands, its ops that synchronize, and the exchanges that it went past."""
+    """One core in its body, or in that of the loop `around`: where it stands, and the exchanges that it went past.
+
+    `stops` are its ops that synchronize, and the first ones of the `loops` in which others do.
+    """
 
     core: int
     at: int
     end: int
+    around: Region | None
     stops: list[int]
+    loops: dict[int, Region]
     waiting: list[int] = field(default_factory=list)
 
 
@@ -90,30 +86,63 @@ class _Synchronizer:
     def __init__(self, program: Program, keys: dict[int, Key]) -> None:
         self.program = program
         self.keys = keys
-        self.sides = [
-            _Side(core, first, end, [op for op in sorted(keys) if first <= op < end])
-            for first, end, core in program.stretches
-        ]
+        self._stops = sorted(keys)
+        self.sides = [self._side(core, first, end, None) for first, end, core in program.stretches]
         self.stretches: list[tuple[int, int, int]] = []
         self.pairs: list[tuple[int, int]] = []
         self.exchanged: list[tuple[int, int]] = []
+        self.together: list[tuple[Region, Region, int, int]] = []  # loops of both cores, and their ops in the new order
+        self._emitted = 0
 
     def run(self) -> None:
-        """Work off both cores."""
+        """Work off both cores, up to the ends of their bodies."""
         first, second = self.sides
         while True:
             for side in self.sides:
                 self._advance(side)
-            if self._synchronize(first, second):
+            if self._go_round(first, second) or self._synchronize(first, second):
                 continue
             if all(side.at == side.end and not side.waiting for side in self.sides):
                 return
             if not any(self._go_past(side) for side in self.sides):
                 raise self._unmatched()
 
+    def _side(self, core: int, first: int, end: int, around: Region | None) -> _Side:
+        """Return a core before the body of a loop, or its own."""
+        inside = self._stops[bisect_left(self._stops, first) : bisect_left(self._stops, end)]
+        loops = {
+            region.first: region
+            for region in self.program.regions
+            if region.parent == (-1 if around is None else around.id)
+            and first <= region.first
+            and region.end <= end
+            and any(region.first <= op < region.end for op in inside)
+        }
+        own = [op for op in inside if not any(loop.first <= op < loop.end for loop in loops.values())]
+        return _Side(core, first, end, around, sorted([*own, *loops]), loops)
+
+    def _go_round(self, first: _Side, second: _Side) -> bool:
+        """Go through the bodies of loops in which both cores wait for each other, if both have come to one."""
+        if any(side.waiting or side.at == side.end or side.at not in side.loops for side in (first, second)):
+            return False
+        mine, others = first.loops[first.at], second.loops[second.at]
+        if mine.kind != others.kind:
+            return False
+        begin, around = self._emitted, self.sides
+        self.sides = [
+            self._side(side.core, region.first, region.end, region)
+            for side, region in ((first, mine), (second, others))
+        ]
+        self.run()
+        self.sides = around
+        first.at, second.at = mine.end, others.end
+        self.together.append((mine, others, begin, self._emitted))
+        return True
+
     def _emit(self, first: int, end: int, core: int) -> None:
         if first == end:
             return
+        self._emitted += end - first
         if self.stretches and self.stretches[-1][1:] == (first, core):
             first = self.stretches.pop()[0]
         self.stretches.append((first, end, core))
@@ -148,7 +177,8 @@ class _Synchronizer:
         found: dict[Key, int] = {}
         for op in side.waiting:
             found.setdefault(self.keys[op], op)
-        if side.at in self.keys and side.at < side.end and not (side.waiting and self._touches(side, side.at)):
+        own = side.at in self.keys and side.at < side.end and side.at not in side.loops
+        if own and not (side.waiting and self._touches(side, side.at)):
             found.setdefault(self.keys[side.at], side.at)
         return found
 
@@ -171,7 +201,9 @@ class _Synchronizer:
     def _go_past(self, side: _Side) -> bool:
         """Let a core go past the exchange where it stands."""
         op = side.at
-        if op == side.end or op not in self.keys or self.program.op(op).variant.instruction.only_orders:
+        if op == side.end or op not in self.keys or op in side.loops:
+            return False
+        if self.program.op(op).variant.instruction.only_orders:
             return False
         placed_by_user = any(view.buffer.address is not None for view in self.program.op(op).views)
         if placed_by_user or (side.waiting and self._touches(side, op)):  # placed bytes may have other names
@@ -228,7 +260,12 @@ class _Synchronizer:
         states, ops = [], []
         for side in self.sides:
             op = side.waiting[0] if side.waiting else side.at
-            if op < side.end or side.waiting:
+            loop = None if side.waiting else side.loops.get(op)
+            if loop is not None and op < side.end:
+                ops.append(op)
+                line = self.program.sites[loop.site].line
+                states.append(f"core {side.core} has come to the device loop of line {line}, in which it waits")
+            elif op < side.end or side.waiting:
                 ops.append(op)
                 states.append(
                     f"core {side.core} waits in {_title(self.program, op, self.keys)}, line "
@@ -236,7 +273,8 @@ class _Synchronizer:
                 )
             else:
                 last = f", after line {self.program.site_of(side.end - 1).line}" if side.stops or side.end else ""
-                states.append(f"core {side.core} has come to its end{last}")
+                what = "its end" if side.around is None else "the end of the loop"
+                states.append(f"core {side.core} has come to {what}{last}")
         return _refusal(
             self.program,
             ops[0],
@@ -269,7 +307,7 @@ class _Synchronizer:
         pairs = [(int(place[a]), int(place[b])) for a, b in self.exchanged]
         program.partners = dict(pairs) | {b: a for a, b in pairs}
         _cut_fences(program, place)
-        _move_regions(program, place)
+        _move_regions(program, place, self.together)
 
 
 def _reorder(program: Program, rows: Column) -> None:
@@ -298,19 +336,36 @@ def _cut_fences(program: Program, place: Column) -> None:
                 program.user_edges.append((int(where[low]), int(where[low - 1])))
 
 
-def _move_regions(program: Program, place: Column) -> None:
-    """Device loops at their new places; no synchronization is in one, so that each is still in one piece."""
+def _move_regions(program: Program, place: Column, together: list[tuple[Region, Region, int, int]]) -> None:
+    """Put device loops at their new places: those of one core are still in one piece, as no synchronization is in one;
+    those that both go round are one loop, with the other core's as its twin.
+    """
+    before = [(region.first, region.end) for region in program.regions]
+    joint = {mine.id: (begin, end) for mine, _, begin, end in together}
+    for mine, others, _, _ in together:
+        mine.twin = others
+    twins = {others.id: mine.id for mine, others, _, _ in together}
     for region in program.regions:
-        length = region.end - region.first
-        around = program.regions[region.parent].end if region.parent >= 0 else len(place)
-        if length or region.first < min(around, len(place)):
-            region.first, region.end = int(place[region.first]), int(place[region.first]) + length
+        first, last = before[region.id]
+        around = before[region.parent][1] if region.parent >= 0 else len(place)
+        if region.id in joint:
+            region.first, region.end = joint[region.id]
+        elif last > first or first < min(around, len(place)):
+            region.first, region.end = int(place[first]), int(place[first]) + last - first
         else:
-            region.first = region.end = int(place[region.first - 1]) + 1
-    order = sorted(program.regions, key=lambda region: region.first)
+            region.first = region.end = int(place[first - 1]) + 1
+    for mine, others, _, _ in together:
+        others.first, others.end = mine.first, mine.end
+    kept = [region for region in program.regions if region.id not in twins]
+    order = sorted(kept, key=lambda region: region.first)
     number = {region.id: at for at, region in enumerate(order)}
+    number |= {other: number[mine] for other, mine in twins.items()}
+    for region in order:
+        for side in region.sides:
+            side.parent = number.get(side.parent, -1)
     for at, region in enumerate(order):
-        region.id, region.parent = at, number.get(region.parent, -1)
+        for side in region.sides:
+            side.id = at
     program.regions[:] = order
 
 

@@ -73,10 +73,12 @@ class IterationTracker:
         self._number = -1
         self._stack: list[tuple[Loop, object, int]] = []  # (loop, key of its iteration, row), outermost first
         self._counts: dict[tuple[Loop, int], int] = {}
+        self._around_device: list[int] = []  # how much of the stack is outside of each device loop that is open
 
     def begin(self, root: FrameType) -> None:
         """Begin a trace of the kernel that `root` calls."""
         self.root = root
+        self._around_device = [0]
         self.leave(0)
 
     def end(self) -> None:
@@ -182,11 +184,13 @@ class IterationTracker:
     def enter(self) -> int:
         """Enter a device loop, to which further rows belong; return the token that `leave` needs."""
         self._frame = None
+        self._around_device.append(len(self._stack))
         return len(self._stack)
 
     def leave(self, token: int) -> None:
         """Leave the device loop that `enter` returned `token` for."""
         self._frame = None
+        self._around_device.pop()
         del self._stack[token:]
         self._last = []
         self._number = self._stack[-1][2] if self._stack else -1
@@ -195,12 +199,18 @@ class IterationTracker:
         """Return the row of iterations; those that differ from the last ones, and all inside them, get new rows."""
         wanted = _flat(levels)
         stack, parent, depth = self._stack, -1, 0
-        for (loop, key), row in zip(wanted, stack, strict=False):
+        if self._around_device:
+            # They stand still, also where the loop of the device has taken over the name of their variable.
+            depth = self._around_device[-1]
+            parent = stack[depth - 1][2] if depth else -1
+            wanted = _without(wanted, [row[0] for row in stack[:depth]])
+        outside = depth
+        for (loop, key), row in zip(wanted, stack[depth:], strict=False):
             if row[0] is not loop or row[1] != key:
                 break
             depth, parent = depth + 1, row[2]
         del stack[depth:]
-        for loop, key in wanted[depth:]:
+        for loop, key in wanted[depth - outside :]:
             if loop.number < 0:
                 loop.number = self._site_of(loop.site)
             value = key
@@ -226,6 +236,17 @@ def _flat(levels: list[Any]) -> list[tuple[Loop, Any]]:
         keyed = zip(loops, levels[at + 1 : end], strict=True)
         out[:0] = [pair for pair in keyed if pair[1].__class__ is int or pair[1][1] is not VirtualRegister]
         at = end
+    return out
+
+
+def _without(wanted: list[tuple[Loop, Any]], around: list[Loop]) -> list[tuple[Loop, Any]]:
+    """Leave out the loops that are `around`, which come first and in that order, as far as they are there."""
+    at, out = 0, []
+    for pair in wanted:
+        if pair[0] in around[at:]:
+            at = around.index(pair[0], at) + 1
+        else:
+            out.append(pair)
     return out
 
 

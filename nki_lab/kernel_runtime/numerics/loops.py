@@ -13,7 +13,7 @@ from nki_lab.kernel_runtime.coverage import Added, Tracker
 from nki_lab.kernel_runtime.ir import Program, Region, View, register_written
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics.variant_plan import PlannedStep, Registers, State
-from nki_lab.kernel_runtime.path import PathLog, endless
+from nki_lab.kernel_runtime.path import PathLog, endless, uneven
 from nki_lab.kernel_runtime.progress import current_monitor
 from nki_lab.kernel_runtime.tensor import Buffer
 
@@ -92,11 +92,13 @@ class Loops:
         if block is None:
             self._make_memory(region)
             block = self._blocks[region.id] = self._planned(region)
-        count = self._count(region)
+        counts = [self._count(side) for side in region.sides]
+        if len({len(count) for count in counts}) > 1:
+            raise error_of(uneven(self._program, region, [f"{len(count)} times" for count in counts]))
         entry = self.log.enter()
         limit = self._program.options.max_instructions
         done = 0
-        while self._begin(region, done, count):
+        while self._begin(region, done, counts):
             done += 1
             self.log.trips[entry] = done
             for part in block:
@@ -131,21 +133,26 @@ class Loops:
             raise self._at(region, error) from None
         return range(lower, upper, region.step)
 
-    def _begin(self, region: Region, done: int, count: range) -> bool:
-        """Begin another iteration if there is one; its register is set."""
+    def _begin(self, region: Region, done: int, counts: list[range]) -> bool:
+        """Begin another iteration if there is one; its register is set, on each core."""
+        values: list[int | float]
         if region.kind == "for":
-            if done >= len(count):
+            if done >= len(counts[0]):
                 return False
-            self._values[region.register] = count[done]
+            values = [count[done] for count in counts]
         else:
             try:
-                value = value_of(self._values, region.upper if done else region.lower)
+                values = [value_of(self._values, side.upper if done else side.lower) for side in region.sides]
             except NkiError as error:
                 raise self._at(region, error) from None
-            if value == 0:
+            if any(values) != all(values):
+                ends = [f"{'goes on' if value else 'ends'} after {done} iterations" for value in values]
+                raise error_of(uneven(self._program, region, ends))
+            if not any(values):
                 return False
-            self._values[region.register] = value
-        self._products.renew(*region.buffers)
+        for side, value in zip(region.sides, values, strict=True):
+            self._values[side.register] = value
+            self._products.renew(*side.buffers)
         return True
 
     def _at(self, region: Region, error: NkiError) -> NkiError:

@@ -6,7 +6,7 @@ a program without loops with a row for each instruction that the chip executes. 
 """
 
 from nki_lab.kernel_runtime.path.findings import loop_findings
-from nki_lab.kernel_runtime.path.follow import UNKNOWN, Path, PathLog, endless
+from nki_lab.kernel_runtime.path.follow import UNKNOWN, Path, PathLog, endless, uneven
 from nki_lab.kernel_runtime.path.known import TripCounts, check_trip_counts, known_path
 from nki_lab.kernel_runtime.path.unroll import executed
 
@@ -20,4 +20,5 @@ __all__ = [
     "executed",
     "known_path",
     "loop_findings",
+    "uneven",
 ]

@@ -23,7 +23,7 @@ def loop_findings(program: Program) -> Iterator[Diagnostic]:
         yield from _unwritten_registers(program)
     if program.regions and program.user_edges:
         yield from _crossing(program)
-    if any(region.buffers[0] < region.buffers[1] for region in program.regions):
+    if any(side.buffers[0] < side.buffers[1] for region in program.regions for side in region.sides):
         yield from _escaped(program)
 
 
@@ -50,11 +50,12 @@ def _unwritten_registers(program: Program) -> Iterator[Diagnostic]:
 def _events(program: Program) -> Iterator[tuple[int, int, int, bool, int]]:
     """Yield (place, order at it, register, whether it is written, site) of all uses of registers."""
     for region in program.regions:
-        upper = (region.first, -2, region.upper) if region.kind == "for" else (region.end, -3, region.upper)
-        for place, order, bound in ((region.first, -2, region.lower), upper):
-            if isinstance(bound, Register):
-                yield place, order, bound.number, False, region.site
-        yield region.first, -1, region.register, True, region.site
+        for side in region.sides:
+            upper = (region.first, -2, side.upper) if region.kind == "for" else (region.end, -3, side.upper)
+            for place, order, bound in ((region.first, -2, side.lower), upper):
+                if isinstance(bound, Register):
+                    yield place, order, bound.number, False, side.site
+            yield region.first, -1, side.register, True, side.site
     sites = program.op_site
     yield from ((op, 0, register, False, sites[op]) for op, _, register in register_reads(program))
     yield from ((op, 1, register, True, sites[op]) for op, register, _ in register_writes(program))
@@ -87,8 +88,8 @@ def _escaped(program: Program) -> Iterator[Diagnostic]:
     accesses = access_columns(program)
     seen: set[int] = set()
     returned = sorted(tensor._buffer.id for tensor in program.outputs)
-    for region in reversed(program.regions):  # inner loops first: theirs is the nearer body
-        low, high = region.buffers
+    # Inner loops first: theirs is the nearer body.
+    for region, (low, high) in [(item, side.buffers) for item in reversed(program.regions) for side in item.sides]:
         mine = (accesses.buffer >= low) & (accesses.buffer < high)
         outside = mine & ((accesses.op < region.first) | (accesses.op >= region.end))
         used = zip(accesses.buffer[outside].tolist(), accesses.op[outside].tolist(), strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -78,6 +78,20 @@ def endless(program: Program, region: Region, limit: int) -> Diagnostic:
             f"the device loop{called} has executed {limit} instructions and has not ended",
             limit="instructions <= max_instructions",
             help="let the body change what ends the loop, or raise max_instructions if it is meant to be this long",
+        ),
+        program.sites[region.site],
+    )
+
+
+def uneven(program: Program, region: Region, counts: Sequence[object]) -> Diagnostic:
+    """Return NKI405 at a device loop that the cores wait for each other in and do not go round equally often."""
+    said = " and ".join(f"core {core} {count}" for core, count in enumerate(counts))
+    return placed(
+        diagnose(
+            "NKI405",
+            f"the cores wait for each other in a device loop which they do not go round equally often: {said}",
+            limit="what one core waits in, the other one comes to, in the same order",
+            help="compute the loop's bounds, or what ends it, from the same values on both cores",
         ),
         program.sites[region.site],
     )
@@ -201,24 +215,39 @@ class Follower(ABC, Generic[Entry, Token]):
 
     def _loop(self, region: Region) -> None:
         entry = self.enter(region)
-        lower, upper = content_of(self.values, region.lower), content_of(self.values, region.upper)
-        count = len(range(lower, upper, region.step)) if lower is not None and upper is not None else None
+        counts = [self._count(side) for side in region.sides]
+        if None not in counts and len(set(counts)) > 1:
+            raise error_of(uneven(self.program, region, [f"{count} times" for count in counts]))
+        count = counts[0]
         done = self.at_once(region, count)
+        begins = [content_of(self.values, side.lower) for side in region.sides]
         if done:
-            self.values[region.register] = None if lower is None else lower + (done - 1) * region.step
+            self._set(region, [None if first is None else first + (done - 1) * region.step for first in begins])
         while True:
             if region.kind == "for":
                 known = None if count is None else done < count
-                value = None if lower is None else lower + done * region.step
+                values = [None if first is None else first + done * region.step for first in begins]
             else:
-                value = content_of(self.values, region.upper if done else region.lower)
-                known = None if value is None else value != 0
+                values = [content_of(self.values, side.upper if done else side.lower) for side in region.sides]
+                known = None if values[0] is None else values[0] != 0
             if not self.more(region, entry, done, known):
                 break
-            self.values[region.register] = value
+            self._set(region, values)
             token = self.begin(region, done)
             self._block(region.first, region.end, region.id)
             self.finish(region, token)
             done += 1
             self.iterations += 1
         self.leave(region, entry, done)
+
+    def _count(self, side: Region) -> int | None:
+        """Return the trip count of a "for" loop as the registers have it; None where it is unknown."""
+        lower, upper = content_of(self.values, side.lower), content_of(self.values, side.upper)
+        if lower is None or upper is None or side.kind == "while":
+            return None
+        return len(range(lower, upper, side.step))
+
+    def _set(self, region: Region, values: list[int | None]) -> None:
+        """Set the register of a loop, on each core."""
+        for side, value in zip(region.sides, values, strict=True):
+            self.values[side.register] = value

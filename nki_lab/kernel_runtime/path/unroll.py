@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from copy import copy
 from typing import Any, TypeVar
 
@@ -34,16 +35,19 @@ def executed(program: Program, path: Path) -> Program:
     return layout.laid_out()
 
 
-class _Layout(Follower[int, dict[int, int]]):
+class _Layout(Follower[int, list[dict[int, int]]]):
     def __init__(self, program: Program, path: Path) -> None:
         super().__init__(program)
         self._trips = iter(path.trips.tolist())
         self._loads = iter(path.loaded.tolist())
         self._end = path.rows
         self._rows = 0
-        self._intervals: list[tuple[int, int, dict[int, int]]] = []  # (first, end, iterations) of the ops executed
+        self._intervals: list[
+            tuple[int, int, int, dict[int, int]]
+        ] = []  # (first, end, core, iterations) of executed ops
         self._iterations: list[Iteration] = []
-        self._here: dict[int, int] = {-1: -1}
+        self._here: list[dict[int, int]] = [{-1: -1} for _ in range(program.cores)]  # of each core
+        self._entered: Counter[int] = Counter()  # by core: iterations begun since its last row
         self._writer: dict[int, int] = {}
         self._moved = _MovedViews(program)
         self._access_patches: list[tuple[int, int, int]] = []  # (row, operand, view)
@@ -57,12 +61,13 @@ class _Layout(Follower[int, dict[int, int]]):
 
     def enter(self, region: Region) -> int:
         """Return the trip count."""
-        self._waits(region.lower, region.upper if region.kind == "for" else 0)
+        for side in region.sides:
+            self._waits(side.lower, side.upper if region.kind == "for" else 0)
         return next(self._trips, 0)
 
     def more(self, region: Region, entry: int, done: int, known: bool | None) -> bool:
         if done and region.kind == "while":
-            self._waits(region.upper)
+            self._waits(*(side.upper for side in region.sides))
         if done < entry:
             self.check_limit(region)
         return done < entry
@@ -73,27 +78,37 @@ class _Layout(Follower[int, dict[int, int]]):
 
     # -- rows --------------------------------------------------------------------------------------------------------
 
-    def begin(self, region: Region, done: int) -> dict[int, int]:
-        around = self._here
-        if region.kind == "while" or Register in map(type, (region.lower, region.upper)):
-            self._begins.append(self._rows)  # guess: the compiler unrolls loops between constants
-        value = self.values[region.register]
-        number = len(self._iterations)
-        value = done if value is None or region.kind == "while" else value
-        self._iterations.append(
-            Iteration(self._mapped(region.within), region.variable or region.name, value, region.site)
-        )
-        self._here = {region.within: number}
-        self._writer.pop(region.register, None)
-        if region.buffers[0] < region.buffers[1]:
-            self._renewed.append((self._rows, *region.buffers))
+    def begin(self, region: Region, done: int) -> list[dict[int, int]]:
+        around = list(self._here)
+        decided = region.kind == "while" or Register in map(type, (region.lower, region.upper))
+        for number, side in enumerate(region.sides):
+            core = number if region.twin is not None else self.program.core_of(region.first)
+            if decided:  # guess: the compiler unrolls loops between constants
+                self._entered[core] += 1
+            value = self.values[side.register]
+            value = done if value is None or region.kind == "while" else value
+            item = Iteration(self._mapped(side.within, core), side.variable or side.name, value, side.site)
+            self._iterations.append(item)
+            self._here[core] = {side.within: len(self._iterations) - 1}
+            self._writer.pop(side.register, None)
+            if side.buffers[0] < side.buffers[1]:
+                self._renewed.append((self._rows, *side.buffers))
         return around
 
-    def finish(self, region: Region, token: dict[int, int]) -> None:
+    def finish(self, region: Region, token: list[dict[int, int]]) -> None:
         self._here = token
 
     def straight(self, first: int, end: int) -> None:
-        self._intervals.append((first, end, self._here))
+        starts, order = self.program.core_starts, self.program.core_order
+        while first < end:  # core by core
+            place = bisect_right(starts, first)
+            stop = min(end, starts[place]) if place < len(starts) else end
+            self._stretch(first, stop, order[place - 1])
+            first = stop
+
+    def _stretch(self, first: int, end: int, core: int) -> None:
+        self._begins += [self._rows] * self._entered.pop(core, 0)
+        self._intervals.append((first, end, core, self._here[core]))
         for op, operand, register in self._moved.within(first, end):
             row = self._rows + op - first
             writer = self._writer.get(register, row)
@@ -115,13 +130,13 @@ class _Layout(Follower[int, dict[int, int]]):
             if isinstance(source, Register) and source.number in self._writer:
                 self._control.append((self._rows, self._writer[source.number]))
 
-    def _mapped(self, number: int) -> int:
+    def _mapped(self, number: int, core: int) -> int:
         """Return the iteration of the laid-out program for one of the program that holds loops once."""
-        found = self._here.get(number)
+        found = self._here[core].get(number)
         if found is None:
             item = self.program.iterations[number]
-            parent = self._mapped(item.parent)
-            found = self._here[number] = len(self._iterations)
+            parent = self._mapped(item.parent, core)
+            found = self._here[core][number] = len(self._iterations)
             self._iterations.append(item._replace(parent=parent))
         return found
 
@@ -132,7 +147,7 @@ class _Layout(Follower[int, dict[int, int]]):
         new = copy(old)
         new.is_laid_out = True
         new.regions, new.op_names, new.user_edges, new.fences = [], {}, [], []
-        spans = np.array([(first, end) for first, end, _ in self._intervals], np.int64).reshape(-1, 2)
+        spans = np.array([item[:2] for item in self._intervals], np.int64).reshape(-1, 2)
         rows = spread(spans[:, 0], spans[:, 1] - spans[:, 0])
         if self._end >= 0:
             rows = rows[: self._end]
@@ -166,13 +181,13 @@ class _Layout(Follower[int, dict[int, int]]):
         out = np.empty(self._rows, np.int64)
         at = 0
         inverses: dict[tuple[int, int], tuple[list[int], Column]] = {}
-        for first, end, here in self._intervals:
-            self._here = here
+        for first, end, core, here in self._intervals:
+            self._here[core] = here
             if (first, end) not in inverses:
                 distinct, inverse = np.unique(iterations[first:end], return_inverse=True)
                 inverses[first, end] = distinct.tolist(), inverse
             numbers, inverse = inverses[first, end]
-            out[at : at + end - first] = np.array([self._mapped(number) for number in numbers], np.int64)[inverse]
+            out[at : at + end - first] = np.array([self._mapped(number, core) for number in numbers], np.int64)[inverse]
             at += end - first
         return out
 
@@ -187,12 +202,22 @@ class _Layout(Follower[int, dict[int, int]]):
                 new.user_edges += zip(waiting, awaited, strict=True)
         for first, end in old.fences:
             new.fences += [(row, row + end - first) for row in np.flatnonzero(rows == first).tolist()]
-        new.core_starts = [int(np.count_nonzero(rows < start)) for start in old.core_starts]
-        # Cores synchronize in no device loop, so that each such op is there once, unless the run ended before.
-        synchronized = np.flatnonzero(np.isin(rows, np.array(old.synchronizations, np.int64))).tolist()
-        places = {int(rows[row]): row for row in synchronized}
-        new.synchronizations = [(places[a], places[b]) for a, b in old.synchronizations if b in places]
-        new.partners = {places[a]: places[b] for a, b in old.partners.items() if a in places and b in places}
+        self._carry_cores(new, rows)
+        # Ops that cores meet in follow each other, also in a loop that both go round in.
+        met = np.flatnonzero(np.isin(rows[:-1], np.array([a for a, _ in old.synchronizations], np.int64)))
+        new.synchronizations = [(row, row + 1) for row in met.tolist()]
+        exchanged = [row for row in met.tolist() if int(rows[row]) in old.partners]
+        new.partners = {row: row + 1 for row in exchanged} | {row + 1: row for row in exchanged}
+
+    def _carry_cores(self, new: Program, rows: Column) -> None:
+        """Note which core each row is of; a core that has come to none of its rows comes last."""
+        if self.program.cores == 1:
+            return
+        core = self.program.core_column()[rows]
+        first = np.flatnonzero(np.diff(core, prepend=-1))
+        missing = [number for number in range(self.program.cores) if not (core == number).any()]
+        new.core_starts = [*first.tolist(), *[len(rows)] * len(missing)]
+        new.core_order = [*core[first].tolist(), *missing]
 
 
 class _MovedViews:

@@ -13,6 +13,7 @@ import pytest
 from nki_lab import spec
 from nki_lab.kernel_runtime.interpreter import ModuleSource, Signature, evaluate
 from nki_lab.kernel_runtime.ir import Program, verify
+from nki_lab.kernel_runtime.path import executed, known_path
 from nki_lab.source.paths import scope_node, surroundings
 from tests.calls import traced
 from tests.verdicts import SNIPPET_HEAD, loaded
@@ -72,6 +73,36 @@ def test_loops_in_loops_give_both() -> None:
     text = "for i in range(2):\n    ADD\n    for k in range(5, 7):\n        ADD\n    ADD"
     one = lambda i: [(("i", i),), (("i", i), ("k", 5)), (("i", i), ("k", 6)), (("i", i),)]  # noqa: E731
     assert chains(text) == one(0) + one(1)
+
+
+@pytest.mark.parametrize("inner", ["_", "k"])
+def test_a_loop_of_the_device_may_take_over_the_name_of_the_variable_around_it(inner: str) -> None:
+    text = (
+        f"for _ in range(2):\n    ADD\n    for {inner} in nl.dynamic_range(3):\n        ADD\n"
+        "        for j in range(2):\n            step(x)\n    ADD"
+    )
+    module = "\ndef step(x):\n    for n in range(2):\n        ADD"
+
+    def one(i: int) -> list[tuple[tuple[str, int], ...]]:
+        inside = [(("_", i), ("j", j), ("n", n)) for j in range(2) for n in range(2)]
+        return [(("_", i),), (("_", i),), *inside]
+
+    found = chains(text, module)
+    # Behind the loop the name is that of its last number, and the pass around it another one.
+    assert found[:6] == one(0)
+    assert [chain[:1] for chain in found[7:13]] == [(found[7][0],)] * 6
+    assert [chain[1:] for chain in found[7:13]] == [chain[1:] for chain in one(1)]
+
+
+@pytest.mark.parametrize("inner", ["_", "k"])
+def test_it_runs_as_often_as_both_say(inner: str) -> None:
+    text = f"for _ in range(2):\n    for {inner} in nl.dynamic_range(3):\n        for j in range(2):\n            ADD"
+    program = program_of(text)
+    way = known_path(program)
+    assert not isinstance(way, tuple)
+    laid_out = executed(program, way)
+    assert len(laid_out) == 13
+    assert {len(chain) for chain in chains_of(laid_out)} == {3}
 
 
 def test_branches_of_a_body_belong_to_its_pass() -> None:
