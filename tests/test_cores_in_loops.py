@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nki_lab
+from nki_lab.cli.program import as_data
 from nki_lab.kernel_runtime.ir import verify
 from tests.two_cores import MOVES, ONES, TILES, Move, reference, refused, specialised, timed
 
@@ -120,6 +121,12 @@ def test_a_program_holds_such_a_loop_once() -> None:
     assert (loop.twin.first, loop.twin.end) == (loop.first, loop.end)
     assert {program.core_of(op) for op in range(loop.first, loop.end)} == {0, 1}
     verify(program)
+    assert (
+        f"for r{loop.register} in 0 to r0 step 1, core 1: for r{loop.twin.register} in 0 to r2 step 1:"
+        in program.text()
+    )
+    (said,) = as_data(program)["loops"]
+    assert said["other_core"] == {"register": f"r{loop.twin.register}", "lower": 0, "upper": "r2", "step": 1}
 
 
 def specialised_loop(kind: str) -> Any:

@@ -245,7 +245,7 @@ def test_a_program_with_loops_as_data(tmp_path: Path, capsys: pytest.CaptureFixt
     (loop,) = json.loads(capsys.readouterr().out)["loops"]
     assert loop == {
         "kind": "for", "first": 3, "end": 4, "parent": -1, "variable": "i", "body": "step", "register": "r1",
-        "lower": 0, "upper": "r0", "step": 1, "trip_count": None, "file": str(file), "line": 15,
+        "lower": 0, "upper": "r0", "step": 1, "trip_count": None, "file": str(file), "line": 15, "other_core": None,
     }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ def as_data(program: Program) -> JsonObject:
 
     Operands name a buffer by its number, and in it the first element, sizes and steps, counted in their dtype; where a
     register moves them, its name and the elements for each 1 in it. The body of a device loop are the instructions
-    `first` to before `end`.
+    `first` to before `end`; where two cores wait for each other in one, `other_core` says how the second one counts.
     """
     return {
         "kernel": program.name,
@@ -51,13 +51,21 @@ def _loop(program: Program, region: Region) -> JsonObject:
         "parent": region.parent,
         "variable": region.variable,
         "body": region.name,
+        **_counted(region),
+        "trip_count": region.trip_count,
+        "file": site.file,
+        "line": site.line,
+        "other_core": None if region.twin is None else _counted(region.twin),
+    }
+
+
+def _counted(region: Region) -> JsonObject:
+    """How a loop counts."""
+    return {
         "register": repr(Register(region.register)),
         "lower": _plain(region.lower),
         "upper": _plain(region.upper),
         "step": region.step,
-        "trip_count": region.trip_count,
-        "file": site.file,
-        "line": site.line,
     }
 
 

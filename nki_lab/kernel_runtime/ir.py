@@ -326,15 +326,18 @@ def _loops(program: Program) -> tuple[dict[int, list[str]], list[int]]:
     for region in program.regions:
         pad = "  " * (1 + depth[region.first] if region.parent >= 0 else 1)
         label = " ".join(filter(None, (region.variable, region.name)))
-        if region.kind == "for":
-            what = f"for r{region.register} in {region.lower!r} to {region.upper!r} step {region.step}"
-        else:
-            what = f"while r{region.register}, at first {region.lower!r}, then {region.upper!r}"
+        what = ", core 1: ".join(map(_header, region.sides))
         line = program.sites[region.site].line
         headers.setdefault(region.first, []).append(f"      {pad}{what}:{label and ' '}{label}  ; line {line}")
         for index in range(region.first, region.end):
             depth[index] += 1
     return headers, depth
+
+
+def _header(side: Region) -> str:
+    if side.kind == "for":
+        return f"for r{side.register} in {side.lower!r} to {side.upper!r} step {side.step}"
+    return f"while r{side.register}, at first {side.lower!r}, then {side.upper!r}"
 
 
 def _named(buffer: Buffer) -> str:
