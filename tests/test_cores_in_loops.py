@@ -97,7 +97,8 @@ def test_moves_in_a_device_loop_are_the_moves_as_often(moves: list[Move], trips:
     run = nki_lab.run(loop_of(moves, kind, alone=alone)[2], x, times, trips, target="trn2")
     wanted = reference(moves * trips, x)
     np.testing.assert_array_equal(run.output, wanted)
-    assert {item.code for item in run.diagnostics} <= {"NKI601", "NKI410", "NKI414"}
+    assert not {item.code for item in run.diagnostics} & {"NKI302", "NKI407", "NKI408", "NKI409"}
+    assert not [item for item in run.diagnostics if item.severity == "error"]
     assert run._timeline is not None
     executed = run._timeline.program
     timed(executed)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.kernel_runtime.allocate import first_fit
-from nki_lab.kernel_runtime.allocate.first_fit import Choices, Numbers, Room, Spans, Tensors
+from nki_lab.kernel_runtime.allocate.first_fit import Choices, Memory, Numbers, Spans, Tensors
 from nki_lab.kernel_runtime.compiled_code import CompiledFunction, WhenWorthwhile, compilable
 from nki_lab.kernel_runtime.footprint import Column
 
@@ -33,24 +33,26 @@ _WORTHWHILE: Final = WhenWorthwhile(ARRANGE, _COMPILE)
 _FEW: Final = 500  # tensors: their columns as arrays take as long
 
 
-def run(room: Room, tensors: Tensors, choices: Choices, spans: Spans) -> tuple[Column, Column, tuple[Column, Column]]:
+def run(
+    memory: Memory, tensors: Tensors, choices: Choices, spans: Spans
+) -> tuple[Column, Column, tuple[Column, Column]]:
     """Return the choice and the byte of each tensor, and pairs (earlier, later), as `arrange` has them."""
     compiled = _WORTHWHILE.get() if len(tensors.first) > _FEW else None
     if compiled is not None:
-        return by(compiled, room, tensors, choices, spans)
+        return by(compiled, memory, tensors, choices, spans)
     with _WORTHWHILE.replaced():
         chosen, byte = [-1] * len(tensors.first), [-1] * len(tensors.first)
-        earlier, later = first_fit.arrange(room, tensors, choices, spans, chosen, byte)
+        earlier, later = first_fit.arrange(memory, tensors, choices, spans, chosen, byte)
         return _array(chosen), _array(byte), (_array(earlier), _array(later))
 
 
 def by(
-    compiled: Callable[..., Any], room: Room, tensors: Tensors, choices: Choices, spans: Spans
+    compiled: Callable[..., Any], memory: Memory, tensors: Tensors, choices: Choices, spans: Spans
 ) -> tuple[Column, Column, tuple[Column, Column]]:
     """Return the same, by compiled code."""
     chosen, byte = (np.full(len(tensors.first), -1, np.int64) for _ in range(2))
     earlier, later = compiled(
-        room, Tensors(*map(_array, tensors)), Choices(*map(_array, choices)), Spans(*map(_array, spans)), chosen, byte
+        memory, Tensors(*map(_array, tensors)), Choices(*map(_array, choices)), Spans(*map(_array, spans)), chosen, byte
     )
     return chosen, byte, (_array(earlier), _array(later))
 

@@ -25,7 +25,7 @@ NOWHERE: Final = -2
 Numbers = Sequence[int]
 
 
-class Room(NamedTuple):
+class Memory(NamedTuple):
     """The sizes of a memory in bytes of a partition, and the policy: `rotates`, or takes the lowest free bytes.
 
     `bank` is 0 without banks; automatic tensors end at `usable` where there is room, else at `capacity`.
@@ -83,14 +83,14 @@ class Groups(NamedTuple):
 
 
 def arrange(
-    room: Room, tensors: Tensors, choices: Choices, spans: Spans, chosen: list[int], byte: list[int]
+    memory: Memory, tensors: Tensors, choices: Choices, spans: Spans, chosen: list[int], byte: list[int]
 ) -> tuple[list[int], list[int]]:
     """Set the choice and the byte of each tensor, -1 where it has none; return (earlier, later) tensors of the same
     bytes, of which the earlier one had left: pairs may come more than once.
     """
     # Lists that begin with a number, so that numba knows what is in them.
-    starts = [[0, room.capacity] for _ in range(room.parts)]
-    owners = [[FREE, FREE] for _ in range(room.parts)]
+    starts = [[0, memory.capacity] for _ in range(memory.parts)]
+    owners = [[FREE, FREE] for _ in range(memory.parts)]
     groups = Groups([0], [-1])
     earlier, later = [0], [0]
     earlier.pop()
@@ -101,7 +101,7 @@ def arrange(
     for number in range(len(first)):
         at, choice = tensors.byte[number], kinds[tensors.kind[number]]
         if at == AUTOMATIC:
-            choice, at, cursor = first_fit(room, tensors, choices, spans, starts, owners, groups, cursor, number)
+            choice, at, cursor = first_fit(memory, tensors, choices, spans, starts, owners, groups, cursor, number)
         if at < 0:
             chosen[number] = byte[number] = -1
             continue
@@ -150,7 +150,7 @@ def arrange(
 
 
 def first_fit(
-    room: Room,
+    memory: Memory,
     tensors: Tensors,
     choices: Choices,
     spans: Spans,
@@ -163,13 +163,13 @@ def first_fit(
     """Return (choice, byte, cursor) for an automatic tensor at its first access: below the lowest limit that works, in
     the first choice with room; byte -1 without room.
     """
-    bank, size, now = room.bank, tensors.taken[number], tensors.first[number]
+    bank, size, now = memory.bank, tensors.taken[number], tensors.first[number]
     kind, last, row = tensors.kind[number], tensors.last, tensors.spans[number]
-    rotates = room.rotates and not tensors.stay[number]
+    rotates = memory.rotates and not tensors.stay[number]
     begin = 0 if tensors.stay[number] else cursor
     step = tensors.step[number]
     first = choices.first[kind]
-    limit = room.usable
+    limit = memory.usable
     while True:
         for choice in range(first, choices.first[kind + 1]):
             low, high = choices.start[choice], choices.start[choice + 1]
@@ -202,9 +202,9 @@ def first_fit(
                     if bank:
                         cursor = -(-cursor // bank) * bank % limit
                 return choice, found, cursor
-        if limit == room.capacity:
+        if limit == memory.capacity:
             return first, -1, cursor
-        limit = room.capacity
+        limit = memory.capacity
 
 
 def fit(

@@ -17,7 +17,7 @@ import numpy as np
 
 from nki_lab.isa.arch import Arch, legal_starts
 from nki_lab.kernel_runtime.allocate.compiled import run
-from nki_lab.kernel_runtime.allocate.first_fit import NOWHERE, Choices, Room, Spans, Tensors
+from nki_lab.kernel_runtime.allocate.first_fit import NOWHERE, Choices, Memory, Spans, Tensors
 from nki_lab.kernel_runtime.allocate.lifetime import QUADRANTS, Lifetimes, Pairs, quadrants_of
 from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion
@@ -111,7 +111,7 @@ def place(live: LiveBuffers, addresses: AddressSpace, *, hopeless: bool = False)
 
 
 class _Choices:
-    """Where tensors may lie: kinds of tensors, and the choices of each, as (start partition, parts).
+    """The places where tensors may lie: kinds of tensors, and the choices of each, as (start partition, parts).
 
     Quadrants that are always occupied together are one part. Without `spread` small tensors lie in the lowest
     partitions only (guess: as kernels see no reason for others, and operands of one instruction have to match); with
@@ -171,7 +171,7 @@ def _arrange(
     """Place tensors one by one at their first access; with `given` addresses, find out who follows whom."""
     choices = _Choices(live, None if given is None else given.partition.tolist(), spread=spread)
     count = len(live.buffers)
-    room = Room(addresses.capacity, addresses.usable, addresses.bank, choices.parts, rotates)
+    memory = Memory(addresses.capacity, addresses.usable, addresses.bank, choices.parts, rotates)
     fixed = [-1 if buffer.address is None else buffer.address[1] for buffer in live.buffers]
     at = fixed
     if given is not None:
@@ -179,7 +179,7 @@ def _arrange(
     rows, spans = _Placed(live).spans_of(choices) if given is None else ([-1] * count, Spans([0], [], []))
     stay = _stay(live, addresses) if rotates else [0] * count
     tensors = Tensors(live.first, live.last, live.taken, live.step, at, choices.kind, stay, rows)
-    chosen, byte, (earlier, later) = run(room, tensors, choices.columns, spans)
+    chosen, byte, (earlier, later) = run(memory, tensors, choices.columns, spans)
     ends = byte + np.array(live.taken, np.int64)
     beyond = (byte >= 0) & (np.array(fixed, np.int64) < 0) & (ends > addresses.usable)
     return Placing(
