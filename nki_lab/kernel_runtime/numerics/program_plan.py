@@ -76,7 +76,7 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
     needed = {tile: elided.of(tile) for tile in tiles[accessed[tiles]].tolist()}
     wide = {source.root for source in needed.values()}
     readers = Counter(root for item in found for root in item.roots)
-    copied = arguments_at_true_width(program, usage, shadowed, remain) - wide - readers.keys()
+    copied = arguments_at_true_width(program, usage, shadowed & accessed, remain) - wide - readers.keys()
     accessed[list(wide)] = True
     return ProgramPlan(
         written=usage.writes > 0,
@@ -146,8 +146,9 @@ def arguments_at_true_width(
     rows = np.flatnonzero(np.isin(accesses.buffer, names) & (True if ops is None else ops[accesses.op]))
     mere = program.ops_where(_only_copies)[accesses.op[rows]]
     buffers = accesses.buffer[rows]
-    sizes = np.fromiter((math.prod(view.type.shape) for view in program.views), np.int64, len(program.views))
-    read = np.bincount(buffers, sizes[accesses.view[rows]], minlength=len(program.buffers))
+    views, place = np.unique(accesses.view[rows], return_inverse=True)
+    sizes = np.fromiter((math.prod(program.views[view].type.shape) for view in views.tolist()), np.int64, len(views))
+    read = np.bincount(buffers, sizes[place], minlength=len(program.buffers))
 
     def pays(buffer: Buffer) -> bool:
         if program.regions:
