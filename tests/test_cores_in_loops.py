@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import nki_lab
 from nki_lab.cli.program import as_data
 from nki_lab.kernel_runtime.ir import verify
-from tests.two_cores import MOVES, ONES, TILES, Move, reference, refused, specialised, timed
+from tests.two_cores import MOVES, ONES, TILES, Move, make, reference, refused, specialised, timed
 
 KINDS = ("constants", "register", "while", "nested", "python around")
 
@@ -41,21 +41,7 @@ def loop_of(moves: list[Move], kind: str, *, alone: bool = False) -> Any:
             tiles.append(tile)
 
         def body():
-            for move in moves:
-                a, b = tiles[move.a], tiles[move.b]
-                if move.kind == "exchange":
-                    nisa.sendrecv(a, b, send_to_rank=1 - me, recv_from_rank=1 - me, pipe_id=move.number)
-                elif move.kind == "add":
-                    nisa.tensor_tensor(dst=a, data1=a, data2=b, op=nl.add)
-                elif move.kind == "scale":
-                    nisa.tensor_scalar(dst=a, data=b, op0=nl.multiply, operand0=float(move.number) - 0.5)
-                elif move.kind == "alone" and me == move.number:
-                    nisa.tensor_scalar(dst=a, data=b, op0=nl.add, operand0=3.0)
-                elif move.kind == "publish":
-                    nisa.dma_copy(dst=board[me], src=a)
-                    nisa.core_barrier(board, (0, 1))
-                    nisa.dma_copy(dst=b, src=board[1 - move.number])
-                    nisa.core_barrier(board, [0, 1])
+            make(moves, tiles, board, me)
             if alone and me == 1:
                 for _ in nl.dynamic_range(2):
                     nisa.tensor_scalar(dst=tiles[0], data=tiles[0], op0=nl.add, operand0=0.0)

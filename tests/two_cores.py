@@ -65,6 +65,25 @@ MOVES = st.builds(
 )  # fmt: skip
 
 
+def make(moves: list[Move], tiles: list[Any], board: Any, me: int) -> None:
+    """Make moves on the tiles of a core, in a kernel."""
+    for move in moves:
+        a, b = tiles[move.a], tiles[move.b]
+        if move.kind == "exchange":
+            nisa.sendrecv(a, b, send_to_rank=1 - me, recv_from_rank=1 - me, pipe_id=move.number)
+        elif move.kind == "add":
+            nisa.tensor_tensor(dst=a, data1=a, data2=b, op=nl.add)
+        elif move.kind == "scale":
+            nisa.tensor_scalar(dst=a, data=b, op0=nl.multiply, operand0=float(move.number) - 0.5)
+        elif move.kind == "alone" and me == move.number:
+            nisa.tensor_scalar(dst=a, data=b, op0=nl.add, operand0=3.0)
+        elif move.kind == "publish":
+            nisa.dma_copy(dst=board[me], src=a)
+            nisa.core_barrier(board, (0, 1))
+            nisa.dma_copy(dst=b, src=board[1 - move.number])
+            nisa.core_barrier(board, [0, 1])
+
+
 def kernel_of(moves: list[Move], dtype: Any) -> Any:
     """A kernel in which each core has tiles, that starts with x + core + tile and ends with all tiles in HBM."""
 
@@ -80,21 +99,7 @@ def kernel_of(moves: list[Move], dtype: Any) -> Any:
             nisa.dma_copy(dst=tile, src=x)
             nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=float(10 * me + number))
             tiles.append(tile)
-        for move in moves:
-            a, b = tiles[move.a], tiles[move.b]
-            if move.kind == "exchange":
-                nisa.sendrecv(a, b, send_to_rank=1 - me, recv_from_rank=1 - me, pipe_id=move.number)
-            elif move.kind == "add":
-                nisa.tensor_tensor(dst=a, data1=a, data2=b, op=nl.add)
-            elif move.kind == "scale":
-                nisa.tensor_scalar(dst=a, data=b, op0=nl.multiply, operand0=float(move.number) - 0.5)
-            elif move.kind == "alone" and me == move.number:
-                nisa.tensor_scalar(dst=a, data=b, op0=nl.add, operand0=3.0)
-            elif move.kind == "publish":
-                nisa.dma_copy(dst=board[me], src=a)
-                nisa.core_barrier(board, (0, 1))
-                nisa.dma_copy(dst=b, src=board[1 - move.number])
-                nisa.core_barrier(board, [0, 1])
+        make(moves, tiles, board, me)
         for number in range(TILES):
             nisa.dma_copy(dst=out[me, number], src=tiles[number])
         return out
