@@ -173,7 +173,7 @@ def kind_of_lane(name: str, kind: str) -> str:
     if kind != "engine":
         return "dma" if kind == "dma" else "cc"
     first = name.partition(" ")[0]
-    return first if first in KINDS else NO_KIND
+    return first if first in ENGINES else NO_KIND
 
 
 def kind_of_stall(name: str) -> str:

@@ -20,7 +20,7 @@ def test_every_wait_has_the_colour_of_what_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "colour"),
     [("tensor", "engine", "tensor"), ("vector 2", "engine", "vector"), ("dma q3 sync", "dma", "dma"),
-     ("ring", "collective", "cc"), ("tpu", "engine", "sync")],
+     ("ring", "collective", "cc"), ("tpu", "engine", "sync"), ("dma q3 sync", "engine", "sync"), ("cc", "engine", "sync")],
 )  # fmt: skip
 def test_a_lane_has_the_colour_of_its_engine(name: str, kind: str, colour: str) -> None:
     assert kind_of_lane(name, kind) == colour
