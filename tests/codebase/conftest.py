@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Folders that tools make (see .gitignore); hidden ones are theirs too, but for the one with the CI script.
-MADE = {"__pycache__", "build", "dev", "dist", "node_modules"}
+# What tools and the demo make (see .gitignore); hidden folders are theirs too, but for the one with the CI script.
+MADE = {"__pycache__", "build", "demo-report.html", "dev", "dist", "node_modules"}
+MADE_KINDS = {".egg-info", ".nkirec", ".pyc", ".pyo", ".tsbuildinfo"}
 KEPT_HIDDEN = {".ci", ".gitignore"}
 
 
@@ -16,11 +17,15 @@ def written_files(root: Path) -> list[Path]:
     """The files under `root` that belong to the project, sorted."""
     files = []
     for entry in sorted(root.iterdir()):
-        if entry.name in MADE or (entry.name.startswith(".") and entry.name not in KEPT_HIDDEN):
+        if (
+            entry.name in MADE
+            or entry.suffix in MADE_KINDS
+            or (entry.name.startswith(".") and entry.name not in KEPT_HIDDEN)
+        ):
             continue
         if entry.is_dir() and not entry.is_symlink():
             files += written_files(entry)
-        elif entry.suffix != ".pyc":
+        else:
             files.append(entry)
     return files
 
