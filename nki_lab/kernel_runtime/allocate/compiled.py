@@ -30,7 +30,7 @@ ARRANGE: Final[CompiledFunction] = compilable(
     joined=compilable(first_fit.joined),
 )
 _WORTHWHILE: Final = WhenWorthwhile(ARRANGE, _COMPILE)
-_FEW: Final = 500  # tensors: their columns as arrays take as long
+_FEW: Final = 25  # tensors, for which both take some 60 us, most of it to make arrays
 
 
 def run(

@@ -73,12 +73,12 @@ class IterationTracker:
         self._number = -1
         self._stack: list[tuple[Loop, object, int]] = []  # (loop, key of its iteration, row), outermost first
         self._counts: dict[tuple[Loop, int], int] = {}
-        self._around_device: list[int] = []  # how much of the stack is outside of each device loop that is open
+        self._around_device = [0]  # how much of the stack is outside of each device loop that is open; outermost 0
 
     def begin(self, root: FrameType) -> None:
         """Begin a trace of the kernel that `root` calls."""
         self.root = root
-        self._around_device = [0]
+        self._around_device = [0, 0]
         self.leave(0)
 
     def end(self) -> None:
@@ -198,13 +198,11 @@ class IterationTracker:
     def _row(self, levels: list[object]) -> int:
         """Return the row of iterations; those that differ from the last ones, and all inside them, get new rows."""
         wanted = _flat(levels)
-        stack, parent, depth = self._stack, -1, 0
-        if self._around_device:
-            # They stand still, also where the loop of the device has taken over the name of their variable.
-            depth = self._around_device[-1]
-            parent = stack[depth - 1][2] if depth else -1
+        stack, parent = self._stack, -1
+        depth = outside = self._around_device[-1]
+        if depth:  # these stand still, also where the loop of the device has taken over the name of their variable
+            parent = stack[depth - 1][2]
             wanted = _without(wanted, [row[0] for row in stack[:depth]])
-        outside = depth
         for (loop, key), row in zip(wanted, stack[depth:], strict=False):
             if row[0] is not loop or row[1] != key:
                 break

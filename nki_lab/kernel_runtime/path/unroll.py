@@ -42,9 +42,8 @@ class _Layout(Follower[int, list[dict[int, int]]]):
         self._loads = iter(path.loaded.tolist())
         self._end = path.rows
         self._rows = 0
-        self._intervals: list[
-            tuple[int, int, int, dict[int, int]]
-        ] = []  # (first, end, core, iterations) of executed ops
+        # (first, end, core, iterations) of the ops executed.
+        self._intervals: list[tuple[int, int, int, dict[int, int]]] = []
         self._iterations: list[Iteration] = []
         self._here: list[dict[int, int]] = [{-1: -1} for _ in range(program.cores)]  # of each core
         self._entered: Counter[int] = Counter()  # by core: iterations begun since its last row
