@@ -65,9 +65,10 @@ def _head(recording: Recording, times: Digest) -> Iterator[str]:
     if known := formatting.interval_text(summary):
         yield known
     if isinstance(notes := summary.get("compiler_model"), dict) and notes:
-        without = duration(round(summary["makespan_without_compiler_model_ns"] * _PICOSECONDS))
         done = ", ".join(f"{number:,} {what}" for what, number in notes.items())
-        yield f"compiler model: {done}; without it {without}"
+        without = summary.get("makespan_without_compiler_model_ns")
+        suffix = "" if without is None else f"; without it {duration(round(without * _PICOSECONDS))}"
+        yield f"compiler model: {done}{suffix}"
     yield from formatting.held_back(recording)
 
 

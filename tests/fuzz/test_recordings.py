@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import nki_lab
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.recording import Recording, folder, recording, schema
 from nki_lab.kernel_runtime.recording.pages import pages
-from tests.fuzz import recordings
+from nki_lab.kernel_runtime.recording.results import MAKESPAN, RESULTS
+from tests.fuzz import recorded, recordings
 from tests.recordings import synthetic, tables_of
 
 
@@ -131,6 +133,33 @@ def test_pictures_of_tiles_unpack_within_a_bound(saved: Path) -> None:
     manifest = json.loads((saved / folder.MANIFEST).read_text())
     (saved / folder.MANIFEST).write_text(json.dumps({**manifest, "pins": [bomb] * 100}))
     assert sum(map(len, nki_lab.open(saved).pins)) <= 2**26
+
+
+@pytest.fixture(scope="module")
+def recorded_kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return next(path for path in recorded.save_all(tmp_path_factory.mktemp("honest")) if path.name == "kernel")
+
+
+SAMPLES = {"text": '"x"', "count": "3", "amount": "1.5", "time": "7", "row": "-1", "object": '{"a":1}',
+           "amounts": '{"a":1}', "interval": "[1,2]", "list": "[]", "ranks": '{"a":[1]}'}  # fmt: skip
+"""A value of each kind of result, as JSON."""
+
+
+@pytest.mark.parametrize("name", sorted(set(RESULTS) - {MAKESPAN}))
+@pytest.mark.parametrize("others", [True, False])
+def test_a_summary_may_lack_any_of_its_results(recorded_kernel: Path, tmp_path: Path, name: str, others: bool) -> None:
+    """Without `name`, or with nothing but `name`, every reader reads the recording."""
+    honest = nki_lab.open(recorded_kernel)
+    changed = shutil.copytree(recorded_kernel, tmp_path / "changed.nkirec")
+    table = pq.read_table(tables_of(changed)["summary"])
+    texts = {result: SAMPLES[kind] for result, kind in RESULTS.items()}
+    texts |= {row["name"]: row["json"] for row in table.to_pylist() if row["json"] != "{}"}
+    kept = [{"name": result, "json": text} for result, text in texts.items()
+            if result == MAKESPAN or (result != name) is others]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(kept, table.schema), tables_of(changed)["summary"])
+    recordings._seal(changed, "summary", tables_of(changed)["summary"])
+    (tmp_path / "written").mkdir()
+    assert recordings.problem_of(changed, honest, tmp_path / "written") == ""
 
 
 def test_what_is_declared_is_checked_of_every_column() -> None:
