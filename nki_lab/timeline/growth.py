@@ -238,7 +238,7 @@ class Clock:
         self._lanes = Steps(len(_KINDS), _FIRST)
         self._chance = np.random.default_rng(0)
         if isinstance(subject, Timeline):
-            self._enter(np.arange(len(subject.schedule)), subject.timing.start, subject.timing.duration)
+            self._enter(np.arange(len(subject.schedule)), subject.timing.start, subject.timing.duration, None)
             self._until = subject.timing.makespan
         else:
             self._order = np.concatenate([*subject.schedule.order, np.zeros(0, np.uint32)])
@@ -258,7 +258,8 @@ class Clock:
         if not len(new):
             return False
         # Columns of a walk keep their length: what looks into them is in nobody's way.
-        self._enter(new, *(np.frombuffer(column, np.int64) for column in walk.machine.times[:2]))
+        start, duration = (np.frombuffer(column, np.int64) for column in walk.machine.times[:2])
+        self._enter(new, start, duration, walk.rows)
         return True
 
     def lanes(self) -> Curves:
@@ -267,12 +268,14 @@ class Clock:
         means = lanes.means(self._until) / self._width[:, None]
         return _curves("time", _KINDS, self._until, lanes.width * BINS, means)
 
-    def _enter(self, ops: Column, start: Column, duration: Column) -> None:
+    def _enter(self, ops: Column, start: Column, duration: Column, rows: Column | None) -> None:
+        """Enter some ops, which are in the `rows` of the other columns, in their own without."""
         weight = max(1.0, len(ops) / SAMPLES)
         if weight > 1:
             ops = self._chance.choice(ops, SAMPLES)
-        kinds, begins = self._kinds[self.subject.schedule.lane[ops]], start[ops]
-        ends = begins + duration[ops]
+        places = ops if rows is None else rows[ops]
+        kinds, begins = self._kinds[self.subject.schedule.lane[ops]], start[places]
+        ends = begins + duration[places]
         self._lanes.add(kinds, begins, weight)
         self._lanes.add(kinds, ends, -weight)
         self._until = max(self._until, int(ends.max(initial=0)))

@@ -28,15 +28,29 @@ def chain(a, n):
         u = nl.multiply(nl.exp(t), 0.5)
         nl.store(out, nl.add(u, kept))
     return out
+
+@nki.jit
+def halves(a, n):
+    out = nl.ndarray((2, *a.shape), dtype=a.dtype, buffer=nl.shared_hbm)
+    t = nl.load(a)
+    for i in range(n):
+        t = nl.exp(t) if nl.program_id(0) == 0 else nl.add(t, t)
+        nl.store(out[nl.program_id(0)], t)
+    return out
 """
 
 
 @pytest.fixture(scope="module")
-def chain() -> Any:
+def kernels() -> dict[str, Any]:
     space: dict[str, Any] = {}
     nki_lab.activate()
     exec(SOURCE, space)
-    return space["chain"]
+    return space
+
+
+@pytest.fixture(scope="module")
+def chain(kernels: dict[str, Any]) -> Any:
+    return kernels["chain"]
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +192,29 @@ def test_a_walk_is_seen_while_it_goes_on(program: Program) -> None:
     assert reached == sorted(reached)
     assert 0 < reached[0] < 0.6 * line.timing.makespan
     assert {item["lanes"]["over"] for item in seen} == {"time"}
+
+
+def test_a_walk_of_two_cores_is_seen_with_the_times_of_its_ops(kernels: dict[str, Any]) -> None:
+    kernel = kernels["halves"][2]
+    program = nki_lab.compile(kernel, nki_lab.spec((128, 512), "float32"), 3000, target="trn2")
+    clocks: list[Clock] = []
+
+    class Looking(Monitor):
+        def advance(self, done: int) -> None:
+            super().advance(done)
+            if isinstance(self.subject, Walk):
+                if not clocks:
+                    clocks.append(Clock(self.subject))
+                clocks[0].advance()
+
+    with followed_by(Looking()):
+        line = made(program)
+    curves = clocks[0].lanes()
+    assert curves.until > 0.9 * line.timing.makespan
+    seen, known = _rows(curves), _rows(Clock(line).lanes())
+    for name in ("scalar", "vector"):
+        assert known[name].mean() > 20
+        assert float(seen[name].mean()) == pytest.approx(float(known[name].mean()), rel=0.1)
 
 
 def test_a_run_shows_its_program_then_its_walk_then_its_times(chain: Any) -> None:

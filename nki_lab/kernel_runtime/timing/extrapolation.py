@@ -34,10 +34,8 @@ def extrapolation_of(laid_out: Machine, machine: Machine, spacing: int, least: i
     `laid_out` is the machine before its first event, with its columns of ops as arrays; `machine` is the one that runs.
     The first looks are `spacing` ops apart, of which one may cost half the time; stretches have `least` ops or more.
     """
-    if any(laid_out.lanes.core) or laid_out.constants.has_arrivals:
-        # Cores of a launch go through their loops side by side, but their ops stand one after the other; and what comes
-        # from other ranks comes at times of its own.
-        return None
+    if laid_out.constants.has_arrivals:
+        return None  # what comes from other ranks comes at times of its own
     repeats = repeats_of(laid_out, least)
     return Extrapolation(laid_out.ops, machine, repeats, spacing) if repeats else None
 

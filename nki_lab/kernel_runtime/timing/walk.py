@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+
 from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.progress import current_monitor
@@ -25,6 +28,7 @@ from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of, picosecon
 from nki_lab.kernel_runtime.timing.event_loop import advance
 from nki_lab.kernel_runtime.timing.extrapolation import extrapolation_of
 from nki_lab.kernel_runtime.timing.machine import interpreted, launch_of, machine_of, times_of
+from nki_lab.kernel_runtime.timing.turns import in_program_order, taken_in_turns, turns_of
 
 _EVENTS: Final = 4096  # between two reports of progress
 
@@ -37,11 +41,15 @@ in which they are filled in; long loops of transfers gain by that.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walk:
-    """A walk that goes on: the scheduled program, and the machine whose lanes and times tell how far it is."""
+    """A walk that goes on: the scheduled program, and the machine whose lanes and times tell how far it is.
+
+    Op i is in row `rows[i]` of the columns of the machine, in row i where there are no `rows`.
+    """
 
     program: Program
     schedule: Schedule
     machine: Machine
+    rows: Column | None
 
 
 def walk(
@@ -66,9 +74,10 @@ def walk(
     """
     chosen = program.options if options is None else options
     priced = costs_of(program) if costs is None else list(costs)
-    show = (lambda machine: current_monitor().show(Walk(program, schedule, machine))) if shown else None
+    rows = turns_of(program)
+    show = (lambda machine: current_monitor().show(Walk(program, schedule, machine, rows))) if shown else None
     machine = machine_of(program, schedule, chosen, allocation, priced, arrivals)
-    times = _simulated(machine, show, every_op=every_op)
+    times = _simulated(machine, rows, show, every_op=every_op)
     return timing_of(program, schedule, times, priced, launch_of(program, chosen), _teardown(program, chosen))
 
 
@@ -82,7 +91,8 @@ def makespan_of(
     """Return the makespan in picoseconds that `walk` finds, without what else that works out."""
     chosen = program.options if options is None else options
     priced = costs_of(program) if costs is None else list(costs)
-    times = _simulated(machine_of(program, schedule, chosen, allocation, priced, {}))
+    machine = machine_of(program, schedule, chosen, allocation, priced, {})
+    times = _simulated(machine, turns_of(program))
     return int(times.ready.max(initial=launch_of(program, chosen))) + _teardown(program, chosen)
 
 
@@ -90,8 +100,19 @@ def _teardown(program: Program, options: Options) -> int:
     return picoseconds(program.arch.teardown_ns) if options.launch_overhead else 0
 
 
-def _simulated(machine: Machine, show: Callable[[Machine], object] | None = None, *, every_op: bool = False) -> Times:
-    """Take all events of a machine, and return the times of its ops as arrays; `show` it before the first."""
+def _simulated(
+    machine: Machine,
+    rows: Column | None,
+    show: Callable[[Machine], object] | None = None,
+    *,
+    every_op: bool = False,
+) -> Times:
+    """Take all events of a machine, and return the times of its ops as arrays; `show` it before the first.
+
+    Events at one time are taken by the `rows` of their ops, if there are any.
+    """
+    if rows is not None:
+        machine = taken_in_turns(machine, rows)
     compiled = event_loop_for(machine)
     take, events = (advance, _EVENTS) if compiled is None else (compiled, EVENTS)
     state = interpreted(machine) if compiled is None else as_arrays(machine)
@@ -107,8 +128,10 @@ def _simulated(machine: Machine, show: Callable[[Machine], object] | None = None
         monitor.advance(int(sum(state.lanes.place)) - begin)
     stuck = [op for lane in range(len(state.lanes.end)) for op in _waiting(state, lane)]
     if stuck:
+        stuck = stuck if rows is None else np.argsort(rows)[stuck].tolist()
         raise AssertionError(f"scheduled: ops {stuck} wait for each other")
-    return times_of(state.times) if compiled is None else state.times
+    times = times_of(state.times) if compiled is None else state.times
+    return times if rows is None else in_program_order(times, rows)
 
 
 def _waiting(machine: Machine, lane: int) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,21 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nki_lab.isa.arch import Arch
+from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.allocate import allocate
+from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.kernel_runtime.timing import costs_of, extrapolation, walk
 from nki_lab.kernel_runtime.timing.counterfactual import makespans_without
 from nki_lab.kernel_runtime.timing.machine import machine_of
 from nki_lab.kernel_runtime.timing.repeats import repeats_of
+from nki_lab.kernel_runtime.tracer import trace
 from tests.kernel_runtime.drawn_kernels import nisa, nl, small, traced
 from tests.kernel_runtime.timing.test_walk import options
 from tests.scale import scaled
-from tests.two_cores import Move, kernel_of, specialised
+from tests.two_cores import MOVES, Move, kernel_of, specialised
 
 COLUMNS = ("start", "duration", "ready", "wait", "setup", "served", "busy", "critical_pred", "stall", "setup_reason",
            "throttle_reason")  # fmt: skip
@@ -68,6 +72,12 @@ def compared(
     program = traced(kernel, *shapes, target=target)
     if device:
         program.begins = list(range(5, len(program), device))
+    compare(program, **changed)
+    return program
+
+
+def compare(program: Program, **changed: bool) -> None:
+    """Hold the columns, path and sums of a program against those of the walk of all its ops."""
     allocation = allocate(program)
     order = schedule(program, allocation)
     chosen = dataclasses.replace(Options(), **changed)
@@ -77,7 +87,6 @@ def compared(
     for name in ("row", "work", "wait", "reason"):
         np.testing.assert_array_equal(getattr(some.path, name), getattr(every.path, name), err_msg=name)
     assert (some.makespan, some.lanes, some.trust) == (every.makespan, every.lanes, every.trust)
-    return program
 
 
 # -- drawn loops -------------------------------------------------------------------------------------------------------
@@ -278,15 +287,86 @@ def test_what_does_not_repeat_is_walked(filled: Filled) -> None:
     assert filled["filled"] == 0
 
 
+# -- two cores ---------------------------------------------------------------------------------------------------------
+
+
+def of_cores(kernels: Sequence[Any], *shapes: tuple[int, ...], target: str | Arch = "trn2") -> Program:
+    """The program of a launch on as many cores as there are kernels, one for each."""
+    program = Program("drawn", target if isinstance(target, Arch) else arch_of(target), Options())
+    builder = GridBuilder(program)
+    inputs = [builder.allocate(shape, nl.float32, nl.shared_hbm, kind="input") for shape in shapes]
+    program.inputs = [tensor._buffer for tensor in inputs]
+    for core, kernel in enumerate(kernels):
+        builder.start((len(kernels),), (core,))
+        trace(kernel, tuple(inputs), {}, builder)
+    return program
+
+
 @pytest.mark.usefixtures("short")
-def test_cores_side_by_side_are_walked(filled: Filled) -> None:
-    moves = [Move("add", 0, 1, 0), Move("scale", 1, 1, 0)] * 60
+@settings(max_examples=scaled(100), deadline=None)
+@given(loops(most=80), st.sampled_from(("same", "longer", "later")), loops(most=80), options(), TARGETS)
+def test_drawn_loops_of_two_cores_have_the_columns_of_all_their_ops(
+    loop: Loop, other: str, ahead: Loop, chosen: dict[str, bool], target: str
+) -> None:
+    """The second core does the same, or goes round more often, or does something else before."""
+
+    def later(x: Any, y: Any) -> None:
+        dataclasses.replace(ahead, count=2)(x, y)
+        loop(x, y)
+
+    second = {"same": loop, "longer": dataclasses.replace(loop, count=loop.count + 17), "later": later}[other]
+    arch = small(sbuf=16384) if target == "small" else target
+    compare(of_cores([loop, second], (128, 512), (128, 512), target=arch), **chosen)
+
+
+def test_most_of_a_product_on_two_cores_is_filled_in(filled: Filled) -> None:
+    program = of_cores([matmul(200), matmul(200)], (128, 512), (128, 512))
+    compare(program)
+    assert filled["filled"] > 0.8 * len(program)
+
+
+def test_a_core_that_goes_on_alone_is_filled_in(filled: Filled) -> None:
+    program = of_cores([matmul(60), matmul(300)], (128, 512), (128, 512))
+    compare(program)
+    assert filled["filled"] > 0.5 * len(program)
+
+
+def uneven(rounds: int, core: int) -> Any:
+    """Loads and copies, of which one core does more in each iteration."""
+
+    def kernel(x: Any, y: Any) -> None:
+        for _ in range(rounds):
+            tile = nl.ndarray((128, 512), nl.float32, buffer=nl.sbuf)
+            nisa.dma_copy(tile, x)
+            nisa.activation(tile, nl.exp, tile)
+            if core == 0:
+                nisa.tensor_copy(tile, tile)
+            nisa.dma_copy(y, tile)
+
+    return kernel
+
+
+def test_iterations_in_which_one_core_does_more_are_filled_in(filled: Filled) -> None:
+    program = of_cores([uneven(900, 0), uneven(900, 1)], (128, 512), (128, 512))
+    compare(program)
+    assert filled["filled"] > 0.5 * len(program)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("kind", ["exchange", "publish"])
+def test_loops_in_which_cores_wait_for_each_other_are_filled_in(kind: str, filled: Filled) -> None:
+    moves = [Move(kind, 0, 1, 0), Move("add", 1, 1, 0)] * 100
     program, _ = specialised(kernel_of(moves, nl.float32), (128, 64))
-    allocation = allocate(program)
-    order = schedule(program, allocation)
-    some, every = (walk(program, order, None, allocation, every_op=whole) for whole in (False, True))
-    assert some.makespan == every.makespan
-    assert filled["filled"] == 0
+    compare(program)
+    assert filled["filled"] > 0.5 * len(program)
+
+
+@pytest.mark.usefixtures("short")
+@settings(max_examples=scaled(50), deadline=None)
+@given(st.lists(MOVES, min_size=1, max_size=5), st.lists(MOVES, max_size=5))
+def test_drawn_loops_of_cores_that_wait_have_the_columns_of_all_their_ops(body: list[Move], before: list[Move]) -> None:
+    program, _ = specialised(kernel_of([*before, *body * 40], nl.float32), (128, 64))
+    compare(program)
 
 
 @pytest.mark.usefixtures("short")
