@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import multiprocessing
 import random
 import resource
 import shutil
@@ -25,6 +26,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -467,6 +469,48 @@ class Bench:
         return f"{source.name}: {done}", problem_of(changed, nki_lab.open(source), into)
 
 
+Attempt = tuple[int, str, str]
+"""A seed, what was done, and the fault that it led to."""
+
+
+def _attempts(seeds: range, told: Connection) -> None:
+    """Attempt some seeds: tell each before, then what became of it, and in the end how readers took what they read."""
+    with tempfile.TemporaryDirectory(prefix="nki-lab-fuzz-") as name:
+        bench = Bench(Path(name))
+        for seed in seeds:
+            told.send(seed)
+            told.send((seed, *bench.attempt(seed)))
+    told.send(counts)
+
+
+def attempts(seeds: range) -> Iterator[Attempt]:
+    """Attempt some seeds in a process of their own, another one after each that ends it."""
+    spawning = multiprocessing.get_context("spawn")
+    while seeds:
+        told, telling = spawning.Pipe(duplex=False)
+        worker = spawning.Process(target=_attempts, args=(seeds, telling), daemon=True)
+        worker.start()
+        telling.close()
+        at = seeds.start
+        try:
+            while worker.is_alive() or told.poll():
+                item = told.recv()
+                if isinstance(item, Counter):
+                    counts.update(item)
+                    return
+                if isinstance(item, int):
+                    at = item
+                else:
+                    yield item
+        except EOFError:
+            pass
+        finally:
+            worker.terminate()
+            worker.join()
+        yield at, "what its seed says", f"process: it ended with exit code {worker.exitcode}"
+        seeds = range(at + 1, seeds.stop)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--mutations", type=int, default=2000, help="mutations to draw")
@@ -474,19 +518,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--failures", type=int, default=10, help="stop after so many")
     given = parser.parse_args(arguments)
     found: Counter[str] = Counter()
-    start = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="nki-lab-fuzz-") as name:
-        bench = Bench(Path(name))
-        for seed in range(given.seed, given.seed + given.mutations):
-            done, problem = bench.attempt(seed)
-            if problem:
-                sort = problem.partition(": ")[0] + problem.partition(" at ")[2].partition(": ")[0]
-                found[sort] += 1
-                if found[sort] == 1:
-                    print(f"seed {seed}, {done}\n    {problem}", flush=True)
-                if len(found) >= given.failures:
-                    break
-    print(f"{given.mutations} mutations in {time.perf_counter() - start:.1f} s, "
+    start, tried = time.perf_counter(), 0
+    for seed, done, problem in attempts(range(given.seed, given.seed + given.mutations)):
+        tried += 1
+        if problem:
+            sort = problem.partition(": ")[0] + problem.partition(" at ")[2].partition(": ")[0]
+            found[sort] += 1
+            if found[sort] == 1:
+                print(f"seed {seed}, {done}\n    {problem}", flush=True)
+            if len(found) >= given.failures:
+                break
+    print(f"{tried} mutations in {time.perf_counter() - start:.1f} s, "
           f"{found.total()} failed in {len(found)} places; "
           f"{', '.join(f'{number} {name}' for name, number in counts.most_common())}")  # fmt: skip
     return 1 if found else 0

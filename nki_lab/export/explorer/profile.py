@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from itertools import product
@@ -15,6 +15,7 @@ import numpy as np
 from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.export.explorer.tables import ENGINES
 from nki_lab.kernel_runtime.recording.columns import Array
+from nki_lab.kernel_runtime.recording.directory import Group, footer_of, row_groups, sound_metadata
 from nki_lab.kernel_runtime.recording.pages import pages
 from nki_lab.kernel_runtime.recording.schema import LONGEST_TEXT
 from nki_lab.kernel_runtime.vocabulary import LANE_KINDS
@@ -140,7 +141,8 @@ class ProfileTable:
 
     def __init__(self, name: str, files: Sequence[Path]) -> None:
         self.name = name
-        self._files = [_guarded(file, partial(_opened, file)) for file in files]
+        opened = [_guarded(file, partial(_opened, file)) for file in files]
+        self._files, self._groups = [file for file, _ in opened], [groups for _, groups in opened]
         self._paths = files
         for path, file in zip(files, self._files, strict=True):
             size, rows = path.stat().st_size, file.metadata.num_rows
@@ -161,9 +163,9 @@ class ProfileTable:
         import pyarrow as pa
 
         parts = []
-        for path, file in zip(self._paths, self._files, strict=True):
+        for path, file, groups in zip(self._paths, self._files, self._groups, strict=True):
             if field in file.schema_arrow.names:
-                _guarded(path, partial(_require_small, path, file, field, range(file.metadata.num_row_groups)))
+                _guarded(path, partial(_require_small, path, file, groups, field))
                 parts += _guarded(path, partial(file.read, columns=[field])).column(0).chunks
             else:
                 parts.append(pa.nulls(file.metadata.num_rows))
@@ -234,7 +236,7 @@ class ProfileTable:
         path, file = self._paths[0], self._files[0]
         names = file.schema_arrow.names
         for name in names:
-            _require_small(path, file, name, range(file.metadata.num_row_groups))
+            _require_small(path, file, self._groups[0], name)
         batch = next(file.iter_batches(batch_size=1), None)
         if batch is None:
             raise ValueError("its first row is missing")
@@ -242,33 +244,34 @@ class ProfileTable:
         return row
 
 
-def _opened(path: Path) -> Any:
-    """Return a Parquet file whose texts come as dictionaries."""
+def _opened(path: Path) -> tuple[Any, list[Group]]:
+    """Return a Parquet file whose texts come as dictionaries, and its row groups."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     require_regular(path.stat())
+    with pa.OSFile(str(path)) as stream:
+        groups = row_groups(footer_of(stream), stream.size())
     layout = pq.read_schema(path)
     texts = [field.name for field in layout if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
-    return pq.ParquetFile(path, read_dictionary=texts)
+    file = pq.ParquetFile(path, read_dictionary=texts)
+    sound_metadata(file.metadata, groups)
+    return file, groups
 
 
-def _require_small(path: Path, file: Any, field: str, groups: Iterable[int]) -> None:
+def _require_small(path: Path, file: Any, groups: Sequence[Group], field: str) -> None:
     """Raise ValueError where a field decodes to too many bytes, by the headers of its pages."""
-    meta, size = file.metadata, path.stat().st_size
-    columns = [place for place in range(meta.num_columns) if meta.schema.column(place).path.partition(".")[0] == field]
+    columns = file.metadata.schema
+    places = [place for place in range(len(columns)) if columns.column(place).path.partition(".")[0] == field]
     total = 0
     with path.open("rb") as stream:
-        for group, place in product(groups, columns):
-            chunk = meta.row_group(group).column(place)
-            begin = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
-            if begin < 0 or not 0 <= chunk.total_compressed_size <= size - begin:
-                raise ValueError(f"the field {field} is said to lie outside of the file")
-            stream.seek(begin)
-            found = list(pages(stream.read(chunk.total_compressed_size)))
+        for group, place in product(groups, places):
+            chunk = group.chunks[place]
+            stream.seek(chunk.begin)
+            found = list(pages(stream.read(chunk.size)))
             values = sum(page.values for page in found if not page.is_dictionary)
-            if values != chunk.num_values:
-                raise ValueError(f"the field {field} has pages of {values} values, expected {chunk.num_values}")
+            if values != chunk.values:
+                raise ValueError(f"the field {field} has pages of {values} values, expected {chunk.values}")
             total += sum(page.size for page in found)
             if total > MOST_DECODED or values > MOST_DECODED >> 3:
                 raise ValueError(f"the field {field} decodes to more than {MOST_DECODED} bytes")

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.interpreter.limits import (
+    FAULT,
     Budget,
     FunctionExit,
     Meter,
@@ -440,6 +441,7 @@ class Interpreter:
         if isinstance(error, Unobservable):
             return UNKNOWN
         self.effects += 1
+        self.meter.spend(FAULT)
         match error:
             case NkiError():
                 found = error.diagnostics
@@ -513,8 +515,10 @@ class Interpreter:
         """
         stack = list(values)
         seen: set[int] = set()
-        while stack and len(seen) < _MOST_DOUBTED:
+        looked = 0
+        while stack and len(seen) < _MOST_DOUBTED and looked < 8 * _MOST_DOUBTED:
             value = stack.pop()
+            looked += 1
             if id(value) in seen:
                 continue
             seen.add(id(value))
@@ -544,7 +548,7 @@ class Interpreter:
                 self.effects += 1
                 self.doubtful[id(value)] = value
                 self.doubted_by_host.discard(id(value))
-        self.meter.spend(len(seen))
+        self.meter.spend(len(seen) + (looked >> 3))
         return UNKNOWN
 
     def doubt_contents(self, values: Iterable[Value]) -> None:

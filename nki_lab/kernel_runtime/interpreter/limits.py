@@ -15,6 +15,8 @@ from nki_lab.own_faults import own_fault
 _LOOK: Final = 1024  # steps between two questions whether to stop
 INSTRUCTION: Final = 32
 """Steps of an instruction that is recorded."""
+FAULT: Final = 32
+"""Steps of an exception that is raised, described and reported."""
 ALLOCATION: Final = 4
 """Steps of a tensor that is made."""
 CALL: Final = 4
@@ -25,11 +27,11 @@ CALL: Final = 4
 class Budget:
     """The steps and sizes that one evaluation may use.
 
-    `steps` counts statements, loop iterations and calls, instructions as several, and large values by their size; a
-    step takes some microseconds, and no clock is read: equal texts have equal findings on every machine. `calls`
-    is the depth of inlined calls; `items`, `characters` and `bits` bound one container, text and integer. `stop` is
-    asked now and then; where it says True the evaluation ends in `Stopped`. `begun` is told the name of each kernel
-    that is evaluated, and "" after it.
+    `steps` counts statements, loop iterations and calls, instructions and faults as several, and large values by their
+    size; a step takes some microseconds, and no clock is read: equal texts have equal findings on every machine.
+    `calls` is the depth of inlined calls; `items`, `characters` and `bits` bound one container, text and integer.
+    `stop` is asked now and then; where it says True the evaluation ends in `Stopped`. `begun` is told the name of each
+    kernel that is evaluated, and "" after it.
     """
 
     steps: int = 4_000_000
@@ -138,6 +140,7 @@ class Meter:
             if type(item) in _CONTAINERS:
                 seen += len(item) + 1
                 if seen > self.budget.items >> 3:
+                    self.spend(seen >> 3)  # the walk so far took its time
                     raise TooLarge("a nested container")
                 stack.extend((*item.keys(), *item.values()) if type(item) is dict else item)
         self.spend(seen >> 3)

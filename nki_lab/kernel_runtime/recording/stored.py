@@ -22,6 +22,7 @@ from numpy.typing import DTypeLike
 from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.columns import Array, Columns, Key, Side, pieces, place_in
+from nki_lab.kernel_runtime.recording.directory import Chunk, footer_of, row_groups, sound_metadata
 from nki_lab.kernel_runtime.recording.pages import ALWAYS_READ, MOST_GROWTH, Page, pages
 from nki_lab.source_files import require_regular
 
@@ -44,53 +45,29 @@ class Checksums:
 
 
 def checksums_of(path: Path) -> Checksums:
-    """Return the checksums of a file as it is. OSError, or an error of Parquet's, where it is none of Parquet's."""
+    """Return the checksums of a file as it is. OSError or ValueError where it is none of Parquet's."""
     with pa.OSFile(str(path)) as stream:
-        meta = pq.read_metadata(stream)
-        sums = [
-            chunk_sum(stream, meta, group, column).to_bytes(4, "little")
-            for group in range(meta.num_row_groups)
-            for column in range(meta.num_columns)
-        ]
-        return Checksums(rows=meta.num_rows, size=stream.size(), footer=footer_sum(stream), chunks=b"".join(sums))
+        footer, size = footer_of(stream), stream.size()
+        groups = row_groups(footer, size)
+        sums = [zlib.crc32(stream.read_at(chunk.size, chunk.begin)) for group in groups for chunk in group.chunks]
+        return Checksums(
+            rows=sum(group.rows for group in groups),
+            size=size,
+            footer=zlib.crc32(footer),
+            chunks=b"".join(item.to_bytes(4, "little") for item in sums),
+        )
 
 
-def footer_sum(stream: pa.NativeFile) -> int:
-    """The checksum of a Parquet file's directory."""
-    size = stream.size()
-    end = stream.read_at(8, max(0, size - 8))
-    length = int.from_bytes(end[:4], "little") + 8
-    if end[4:] != b"PAR1" or length > size:
-        raise OSError("not a Parquet file")
-    return zlib.crc32(stream.read_at(length, size - length))
-
-
-def chunk_sum(stream: pa.NativeFile, meta: pq.FileMetaData, group: int, column: int) -> int:
-    """The checksum of a column's bytes in one row group."""
-    return zlib.crc32(_chunk(stream, meta, group, column))
-
-
-def _chunk(stream: pa.NativeFile, meta: pq.FileMetaData, group: int, column: int) -> bytes:
-    """The bytes of a column in one row group. OSError where the file has no such place."""
-    chunk = meta.row_group(group).column(column)
-    begin = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
-    size = chunk.total_compressed_size
-    if begin < 0 or size < 0 or begin + size > stream.size():
-        raise OSError("a column is said to lie outside of the file")
-    found: bytes = stream.read_at(size, begin)
-    return found
-
-
-def _pages(chunk: bytes) -> list[Page]:
-    return list(pages(chunk))
-
-
-def _limits_of(meta: pq.FileMetaData, group: int, column: int) -> tuple[int, int] | None:
-    """The least and the greatest value of a chunk as the directory has them; None where it has none."""
-    statistics = meta.row_group(group).column(column).statistics
-    if statistics is None or not statistics.has_min_max:
+def _limits_of(chunk: Chunk, column: schema.Column) -> tuple[int, int] | None:
+    """Return the least and the greatest value of a chunk as the directory has them; None where it has none."""
+    if chunk.least is None or chunk.greatest is None:
         return None
-    return int(statistics.min), int(statistics.max)
+    size = 4 if chunk.type == "INT32" else 8
+    if {len(chunk.least), len(chunk.greatest)} != {size}:
+        raise ValueError(f"limits of column {column.name} of another size than its numbers")
+    signed = column.storage.kind == "i"
+    least, greatest = (int.from_bytes(limit, "little", signed=signed) for limit in (chunk.least, chunk.greatest))
+    return least, greatest
 
 
 _T = TypeVar("_T")
@@ -214,6 +191,7 @@ class StoredColumns(Columns):
         "_cache",
         "_checksums",
         "_file",
+        "_groups",
         "_limits",
         "_lock",
         "_path",
@@ -235,16 +213,17 @@ class StoredColumns(Columns):
         self._guarded(lambda: require_regular(path.stat()))
         self._stream = self._guarded(lambda: pa.OSFile(str(path)))
         self._check_file()
+        self._groups = self._guarded(lambda: row_groups(footer_of(self._stream), checksums.size))
         known = self._guarded(lambda: pq.read_schema(self._stream)).names
         texts = [column.name for column in spec.columns if column.is_text and column.name in known]
         # As dictionaries, so that a text that a file repeats a million times is made once.
         self._file = self._guarded(lambda: pq.ParquetFile(self._stream, read_dictionary=texts))
         self._check(spec)
-        meta = self._file.metadata
+        meta = self._guarded(lambda: sound_metadata(self._file.metadata, self._groups))
         if meta.num_rows != checksums.rows or len(checksums.chunks) != 4 * meta.num_row_groups * meta.num_columns:
             raise unreadable(path, f"damaged: {meta.num_rows} rows, the manifest says {checksums.rows}")
-        groups = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
-        if min(groups, default=1) < 1 or sum(groups) != meta.num_rows:
+        groups = [group.rows for group in self._groups]
+        if min(groups, default=1) < 1:
             raise unreadable(path, f"damaged: row groups of {groups[:8]} rows, {meta.num_rows} in all")
         self.decoded = meta.num_rows * spec.row_bytes
         if self.decoded > self._budget:
@@ -259,7 +238,7 @@ class StoredColumns(Columns):
         size = self._guarded(self._stream.size)
         if size != self._checksums.size:
             raise unreadable(self._path, f"damaged: {size} bytes, the manifest says {self._checksums.size}")
-        if self._guarded(lambda: footer_sum(self._stream)) != self._checksums.footer:
+        if self._guarded(lambda: zlib.crc32(footer_of(self._stream))) != self._checksums.footer:
             raise unreadable(self._path, "damaged: the checksum of its directory is another")
 
     @property
@@ -269,13 +248,14 @@ class StoredColumns(Columns):
 
     def _check_chunks(self, names: Sequence[str], groups: Iterable[int]) -> None:
         """NKI019 where the bytes of a chunk are not those that were written, or decode to more than they may."""
-        meta, columns = self._file.metadata, self._file.schema_arrow.names
-        for group, place in product(groups, map(columns.index, names)):
-            chunk = self._guarded(partial(_chunk, self._stream, meta, group, place))
-            if zlib.crc32(chunk) != self._checksums.chunk(group * len(columns) + place):
+        columns = self._file.schema_arrow.names
+        for number, place in product(groups, map(columns.index, names)):
+            rows, entry = self._groups[number].rows, self._groups[number].chunks[place]
+            chunk = self._guarded(partial(self._stream.read_at, entry.size, entry.begin))
+            if zlib.crc32(chunk) != self._checksums.chunk(number * len(columns) + place):
                 raise unreadable(self._path, f"damaged: the checksum of column {columns[place]} is another")
-            found = self._guarded(partial(_pages, chunk))
-            rows, size = meta.row_group(group).num_rows, sum(page.size for page in found)
+            found: list[Page] = self._guarded(partial(list, pages(chunk)))
+            size = sum(page.size for page in found)
             values = sum(page.values for page in found if not page.is_dictionary)
             most = max(ALWAYS_READ, MOST_GROWTH * len(chunk))
             if values != rows or size > most or max((page.values for page in found), default=0) > most:
@@ -286,6 +266,8 @@ class StoredColumns(Columns):
 
     def _check(self, spec: schema.Table) -> None:
         found = self._file.schema_arrow
+        if len(found) != self._file.metadata.num_columns:
+            raise unreadable(self._path, "damaged: columns within columns")
         for expected in arrow_schema(spec):
             place = found.get_field_index(expected.name)
             if place >= 0 and spec[expected.name].is_text and found.field(place).type == _DICTIONARY:
@@ -407,13 +389,10 @@ class StoredColumns(Columns):
         if name in self._absent:
             return ([self._absent[name]] * (len(self.offsets) - 1),) * 2
         if name not in self._limits:
-            meta = self._file.metadata
             place = self._file.schema_arrow.get_field_index(name)
             low, high = [], []
-            for number in range(meta.num_row_groups):
-                if not meta.row_group(number).num_rows:
-                    raise unreadable(self._path, "an empty row group")
-                found = self._guarded(partial(_limits_of, meta, number, place))
+            for group in self._groups:
+                found = self._guarded(partial(_limits_of, group.chunks[place], self.spec[name]))
                 if found is None:
                     raise unreadable(self._path, f"no statistics of column {name}")
                 low.append(found[0])
