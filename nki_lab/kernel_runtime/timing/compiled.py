@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.kernel_runtime.compiled_code import CompiledFunction
+from nki_lab.kernel_runtime.compiled_code import compilable
 from nki_lab.kernel_runtime.timing import dma, heaps, locks
 from nki_lab.kernel_runtime.timing.columns import Lanes, Machine, Numbers, Shared, Variants
 from nki_lab.kernel_runtime.timing.event_loop import LANE_BITS, advance, follow
@@ -26,20 +25,15 @@ import numba and read it), that is to be compiled first (six seconds).
 _LARGEST: Final = 1 << 62
 
 
-def _function(call: Callable[..., Any], **callees: CompiledFunction) -> CompiledFunction:
-    assert isinstance(call, FunctionType)
-    return CompiledFunction(call, callees)
-
-
-_SHARE_HBM: Final = _function(dma.share_hbm, scaled=_function(dma.scaled))
-EVENT_LOOP: Final = _function(
+_SHARE_HBM: Final = compilable(dma.share_hbm, scaled=compilable(dma.scaled))
+EVENT_LOOP: Final = compilable(
     advance,
-    next_end=_function(dma.next_end, share_hbm=_SHARE_HBM),
-    stretched=_function(locks.stretched),
-    heappush=_function(heaps.push),
-    heappop=_function(heaps.pop),
+    next_end=compilable(dma.next_end, share_hbm=_SHARE_HBM),
+    stretched=compilable(locks.stretched),
+    heappush=compilable(heaps.push),
+    heappop=compilable(heaps.pop),
 )
-_FOLLOW: Final = _function(follow)
+_FOLLOW: Final = compilable(follow)
 
 
 def compiled_follow(count: int) -> Callable[..., Any] | None:
