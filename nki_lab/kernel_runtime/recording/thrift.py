@@ -11,6 +11,7 @@ from typing import Final
 _TRUE, _FALSE, _BYTE, _DOUBLE, BINARY, LIST, _SET, _MAP, STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
 NUMBERS: Final = (4, 5, 6)
 _DEEPEST: Final = 8
+_LAST_FIELD: Final = (1 << 15) - 1
 _MOST_ENTRIES: Final = 1 << 20  # of a list: as many as Parquet's own reader takes
 
 
@@ -22,16 +23,16 @@ class Reader:
         self.place = place
 
     def fields(self) -> Iterator[tuple[int, int]]:
-        """Yield the number and the kind of each field of a structure. They are in order, as all writers have them."""
-        data, field = self._data, 0
+        """Yield the number and the kind of each field of a structure, each number once."""
+        data, field, seen = self._data, 0, 0
         try:
             while head := data[self.place]:
                 self.place += 1
-                before, kind = field, head & 0x0F
                 field = field + (head >> 4) if head >> 4 else self.number()
-                if field <= before:
-                    raise ValueError(f"a structure with field {field} after field {before}")
-                yield field, kind
+                if not 0 < field <= _LAST_FIELD or seen >> field & 1:
+                    raise ValueError(f"a structure with field {field}, or with two of them")
+                seen |= 1 << field
+                yield field, head & 0x0F
         except IndexError:
             raise ValueError("a structure is cut off") from None
         self.place += 1
