@@ -441,11 +441,11 @@ class Interpreter:
         if isinstance(error, Unobservable):
             return UNKNOWN
         self.effects += 1
-        self.meter.spend(FAULT)
         match error:
             case NkiError():
                 found = error.diagnostics
             case TooLarge():
+                self.meter.spend(FAULT)
                 self.record(budget_reached(f"{error} is not built"), node, frame)
                 return UNKNOWN
             case RecursionError() | MemoryError():
@@ -456,6 +456,7 @@ class Interpreter:
 
     def report(self, error: Exception, found: Iterable[Diagnostic], node: ast.AST, frame: Frame) -> Unknown:
         """Report the findings of an exception, or raise it for the handlers around it."""
+        self.meter.spend(FAULT)
         if self.guards:
             raise PendingException(error, tuple(placed(item, self.site(node, frame)) for item in found))
         for item in found:
