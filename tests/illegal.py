@@ -123,7 +123,7 @@ def wrong_dtype(attack: Attack) -> Illegal | None:
     operand, part = attack.instruction.operands[name], attack.call.parts[name]
     names = [n for n, d in DTYPES.items() if d not in operand.dtypes and d.since <= attack.arch.generation]
     kind = attack.choice.pick([n for n in names if DTYPES[n].kind != "packed"])
-    if attack.space(part) == "psum" and _row_bytes(part.shape, kind) > attack.arch.psum_partition_bytes:
+    if not _can_be_allocated(attack, part, kind):
         return None
     made = attack.fresh(attack.space(part), kind, part.shape)
     return attack.refused(attack.call.but(**{name: made}), ["NKI202"], name, f"{name} as {kind}", [kind])
@@ -139,6 +139,11 @@ def newer_dtype(attack: Attack) -> Illegal | None:
     return attack.refused(attack.call.but(**{name: made}), ["NKI221"], name, f"{name} as {made.dtype}", [made.dtype])
 
 
+def _can_be_allocated(attack: Attack, part: Part, kind: str) -> bool:
+    """Whether an operand can be allocated with elements of another kind."""
+    return attack.space(part) != "psum" or _row_bytes(part.shape, kind) <= attack.arch.psum_partition_bytes
+
+
 def packed_arithmetic(attack: Attack) -> Illegal | None:
     """Packed elements in an instruction that computes, or casts."""
     name = attack.operand(lambda operand, part: not operand.dtypes and _on_chip(operand, part))
@@ -147,8 +152,10 @@ def packed_arithmetic(attack: Attack) -> Illegal | None:
     careless = attack.instruction.name in ("memset", "core_barrier")  # the latter reads no element
     if not name or not packed or careless or any(DTYPES[k].kind == "packed" for k in kinds):
         return None
-    part = attack.call.parts[name]
-    made = attack.fresh(attack.space(part), attack.choice.pick(packed), part.shape)
+    part, kind = attack.call.parts[name], attack.choice.pick(packed)
+    if not _can_be_allocated(attack, part, kind):
+        return None
+    made = attack.fresh(attack.space(part), kind, part.shape)
     codes = ["NKI202", "NKI207", "NKI222"]
     return attack.refused(attack.call.but(**{name: made}), codes, "", f"{name} as {made.dtype}", [made.dtype])
 
