@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.ir import Program, View, verify
 from nki_lab.kernel_runtime.language import namespaces
-from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
+from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder, KernelBuilder
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tracer import trace
 
@@ -32,6 +32,25 @@ def traced(
     inputs = [builder.allocate(shape, dtype or nl.float32, nl.shared_hbm, kind="input") for shape in shapes]
     program.inputs = [tensor._buffer for tensor in inputs]
     trace(kernel, tuple(inputs), {}, builder)
+    verify(program)
+    return program
+
+
+def traced_on_cores(
+    kernels: Sequence[Callable[..., Any]],
+    *shapes: tuple[int, ...],
+    target: str | Arch = "trn2",
+    options: Options | None = None,
+) -> Program:
+    """The program of a launch on as many cores as there are kernels, one for each; float32 arguments in HBM."""
+    arch = target if isinstance(target, Arch) else arch_of(target)
+    program = Program("drawn", arch, options or Options())
+    builder = GridBuilder(program)
+    inputs = [builder.allocate(shape, nl.float32, nl.shared_hbm, kind="input") for shape in shapes]
+    program.inputs = [tensor._buffer for tensor in inputs]
+    for core, kernel in enumerate(kernels):
+        builder.start((len(kernels),), (core,))
+        trace(kernel, tuple(inputs), {}, builder)
     verify(program)
     return program
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.diagnostic import NkiError
+from nki_lab.kernel_runtime.recording import Recording, schema, stored
 from nki_lab.kernel_runtime.recording.directory import footer_of, row_groups, sound_metadata
 from nki_lab.kernel_runtime.recording.pages import pages
 from nki_lab.kernel_runtime.recording.thrift import LIST, STRUCT, Reader
@@ -123,3 +128,50 @@ def test_each_bit_of_a_directory_may_be_another(tmp_path: Path) -> None:
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout == "all\n"
+
+
+def forged(footer: bytes) -> Iterator[bytes]:
+    """Directories whose first column has a limit that lacks its last byte, or is encrypted."""
+    reader = Reader(footer)
+    seen: dict[str, int] = {}
+
+    def note(field: int, kind: int, path: str) -> None:
+        """Go into the first row group's first column, and note where its limits begin and its description ends."""
+        path, begin = f"{path}.{field}", reader.place
+        inside = kind == LIST and path in (".4", ".4.1")
+        if inside:
+            reader.structures()
+        if inside or (kind == STRUCT and path in (".4.1.3", ".4.1.3.12")):
+            for inner, inner_kind in reader.fields():
+                note(inner, inner_kind, path)
+            seen.setdefault(f"{path} end", reader.place)
+        else:
+            reader.skip(kind)
+        seen.setdefault(path, begin)
+
+    for field, kind in reader.fields():
+        note(field, kind, "")
+        if field == 4:
+            break
+    for path in (".4.1.3.12.5", ".4.1.3.12.6"):
+        place, size = seen[path], footer[seen[path]]
+        yield footer[:place] + bytes([size - 1]) + footer[place + 1 : place + size] + footer[place + size + 1 :]
+    end = seen[".4.1.3 end"]
+    yield footer[:end] + b"\x5c\x2c\x19\x08\x00\x00" + footer[end:]  # fields 8: {2: {1: []}}
+
+
+def test_short_limits_and_encrypted_columns_are_refused(tmp_path: Path) -> None:
+    Recording(synthetic(60), {"target": "trn2"}).save(tmp_path / "run.nkirec")
+    path = tables_of(tmp_path / "run.nkirec")["steps"]
+    content, sums = path.read_bytes(), stored.checksums_of(path)
+    length = int.from_bytes(content[-8:-4], "little")
+    said = []
+    for footer in forged(content[-8 - length : -8]):
+        end = footer + len(footer).to_bytes(4, "little") + b"PAR1"
+        path.write_bytes(content[: -8 - length] + end)
+        again = replace(sums, size=path.stat().st_size, footer=zlib.crc32(end))
+        with pytest.raises(NkiError, match="NKI019") as caught:
+            stored.StoredColumns(schema.TABLES["steps"], path, again, stored.ChunkCache()).limits("row")
+        said.append(caught.value.diagnostics[0].message.rpartition(": ")[2])
+    short = "limits of column row of another size than its numbers"
+    assert said == [short, short, "an encrypted column"]

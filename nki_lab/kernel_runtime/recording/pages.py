@@ -36,18 +36,18 @@ def pages(chunk: bytes) -> Iterator[Page]:
     place = 0
     while place < len(chunk):
         reader = Reader(chunk, place)
-        size = stored = -1
+        sizes: dict[int, int] = {}
         kinds: list[int] = []
         values = -1
         for field, kind in reader.fields():
             if field in (_UNCOMPRESSED, _COMPRESSED) and kind in NUMBERS:
-                number = reader.number()
-                size, stored = (number, stored) if field == _UNCOMPRESSED else (size, number)
+                sizes[field] = reader.number()
             elif field in (_DATA, _DICTIONARY, _DATA_2) and kind == STRUCT:
                 kinds.append(field)
                 values = _values(reader)
             else:
                 reader.skip(kind)
+        size, stored = (sizes.get(field, -1) for field in (_UNCOMPRESSED, _COMPRESSED))
         if size < 0 or stored < 0:
             raise ValueError("a page without sizes")
         place = reader.place + stored

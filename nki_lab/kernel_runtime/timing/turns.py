@@ -32,14 +32,12 @@ def turns_of(program: Program) -> Column | None:
         begins = np.concatenate(([0], steps))
         block[mine] = np.repeat(np.arange(len(begins)), np.diff(np.concatenate((begins, [len(mine)]))))
         rank[mine] = np.arange(len(mine)) - begins[block[mine]]
-    row = np.empty(len(cores), np.int64)
-    row[np.lexsort((cores, rank, block))] = np.arange(len(cores))
-    return row
+    return _inverse(np.lexsort((cores, rank, block)))
 
 
 def taken_in_turns(machine: Machine, row: Column) -> Machine:
     """Return a machine before its first event with op i in row `row[i]` of its columns, which are arrays."""
-    op = np.argsort(row)
+    op = _inverse(row)
     ops = machine.ops
     edges, (pred, kind) = _gathered(ops.edge_start, op, ops.pred, ops.kind)
     locks, (lock,) = _gathered(ops.lock_start, op, ops.lock)
@@ -69,8 +67,15 @@ def taken_in_turns(machine: Machine, row: Column) -> Machine:
 
 def in_program_order(times: Times, row: Column) -> Times:
     """Return the times of a machine whose op i is in row `row[i]`, by op."""
-    op = np.argsort(row)
+    op = _inverse(row)
     return Times(*(column[row] for column in times._replace(critical_pred=_rows(times.critical_pred, op))))
+
+
+def _inverse(order: Column) -> Column:
+    """Return the place of each number in an order of all of them."""
+    found = np.empty(len(order), np.int64)
+    found[order] = np.arange(len(order))
+    return found
 
 
 def _rows(column: Column, row: Column) -> Column:

@@ -16,18 +16,15 @@ import nki_lab
 from nki_lab.export.text import brief
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.allocate import allocate
-from nki_lab.kernel_runtime.ir import Program, verify
-from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.recording.figures import hbm_bytes_per_ns
 from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.kernel_runtime.schedule import verify as verify_schedule
 from nki_lab.kernel_runtime.timing import walk
 from nki_lab.kernel_runtime.timing.dma import NEVER, UNITS, hbm_limit
-from nki_lab.kernel_runtime.tracer import trace
 from nki_lab.wire import encode
 from nki_lab.wire.overview import capacity
-from tests.kernel_runtime.drawn_kernels import Drawn, drawn_kernels
+from tests.kernel_runtime.drawn_kernels import Drawn, drawn_kernels, traced_on_cores
 from tests.kernel_runtime.timing.engines import DmaEngines
 from tests.kernel_runtime.timing.timed import PLAIN, Timed, nisa, nl, timed
 from tests.wire.reader import read
@@ -36,14 +33,8 @@ from tests.wire.reader import read
 def on_cores(kernel: Callable[..., Any], *shapes: tuple[int, ...], cores: int = 2, target: str = "trn2",
              **options: Any) -> Timed:  # fmt: skip
     """A kernel on several cores, as far as its times."""
-    program = Program("drawn", arch_of(target), dataclasses.replace(Options(), **options))
-    builder = GridBuilder(program)
-    inputs = [builder.allocate(shape, nl.float32, nl.shared_hbm, kind="input") for shape in shapes]
-    program.inputs = [tensor._buffer for tensor in inputs]
-    for core in range(cores):
-        builder.start((cores,), (core,))
-        trace(kernel, tuple(inputs), {}, builder)
-    verify(program)
+    chosen = dataclasses.replace(Options(), **options)
+    program = traced_on_cores([kernel] * cores, *shapes, target=target, options=chosen)
     allocation = allocate(program)
     order = schedule(program, allocation)
     verify_schedule(order)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,18 +12,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nki_lab.isa.arch import Arch, arch_of
+from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.kernel_runtime.timing import costs_of, extrapolation, walk
 from nki_lab.kernel_runtime.timing.counterfactual import makespans_without
 from nki_lab.kernel_runtime.timing.machine import machine_of
 from nki_lab.kernel_runtime.timing.repeats import repeats_of
-from nki_lab.kernel_runtime.tracer import trace
-from tests.kernel_runtime.drawn_kernels import nisa, nl, small, traced
+from tests.kernel_runtime.drawn_kernels import nisa, nl, small, traced, traced_on_cores
 from tests.kernel_runtime.timing.test_walk import options
 from tests.scale import scaled
 from tests.two_cores import MOVES, Move, kernel_of, specialised
@@ -290,18 +287,6 @@ def test_what_does_not_repeat_is_walked(filled: Filled) -> None:
 # -- two cores ---------------------------------------------------------------------------------------------------------
 
 
-def of_cores(kernels: Sequence[Any], *shapes: tuple[int, ...], target: str | Arch = "trn2") -> Program:
-    """The program of a launch on as many cores as there are kernels, one for each."""
-    program = Program("drawn", target if isinstance(target, Arch) else arch_of(target), Options())
-    builder = GridBuilder(program)
-    inputs = [builder.allocate(shape, nl.float32, nl.shared_hbm, kind="input") for shape in shapes]
-    program.inputs = [tensor._buffer for tensor in inputs]
-    for core, kernel in enumerate(kernels):
-        builder.start((len(kernels),), (core,))
-        trace(kernel, tuple(inputs), {}, builder)
-    return program
-
-
 @pytest.mark.usefixtures("short")
 @settings(max_examples=scaled(100), deadline=None)
 @given(loops(most=80), st.sampled_from(("same", "longer", "later")), loops(most=80), options(), TARGETS)
@@ -316,17 +301,17 @@ def test_drawn_loops_of_two_cores_have_the_columns_of_all_their_ops(
 
     second = {"same": loop, "longer": dataclasses.replace(loop, count=loop.count + 17), "later": later}[other]
     arch = small(sbuf=16384) if target == "small" else target
-    compare(of_cores([loop, second], (128, 512), (128, 512), target=arch), **chosen)
+    compare(traced_on_cores([loop, second], (128, 512), (128, 512), target=arch), **chosen)
 
 
 def test_most_of_a_product_on_two_cores_is_filled_in(filled: Filled) -> None:
-    program = of_cores([matmul(200), matmul(200)], (128, 512), (128, 512))
+    program = traced_on_cores([matmul(200), matmul(200)], (128, 512), (128, 512))
     compare(program)
     assert filled["filled"] > 0.8 * len(program)
 
 
 def test_a_core_that_goes_on_alone_is_filled_in(filled: Filled) -> None:
-    program = of_cores([matmul(60), matmul(300)], (128, 512), (128, 512))
+    program = traced_on_cores([matmul(60), matmul(300)], (128, 512), (128, 512))
     compare(program)
     assert filled["filled"] > 0.5 * len(program)
 
@@ -347,7 +332,7 @@ def uneven(rounds: int, core: int) -> Any:
 
 
 def test_iterations_in_which_one_core_does_more_are_filled_in(filled: Filled) -> None:
-    program = of_cores([uneven(900, 0), uneven(900, 1)], (128, 512), (128, 512))
+    program = traced_on_cores([uneven(900, 0), uneven(900, 1)], (128, 512), (128, 512))
     compare(program)
     assert filled["filled"] > 0.5 * len(program)
 
