@@ -177,6 +177,7 @@ def check(
         judged=judged,
         possible=possible,
         alone=bool(name),
+        describes=False,
         recorded=recorded or {},
     )
     with gc_relaxed():

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import re
+
 import pytest
 
 from nki_lab import check
+from nki_lab.isa.arch import arch_of
+from nki_lab.query import Document, EvaluationRequest, kernels
+from tests.fuzz import typing_again
 
 HEAD = """import nki
 import nki.isa as nisa
@@ -274,3 +280,48 @@ def kernel(x):
     nisa.nc_matmul(made(space), made(nl.sbuf)[:, 0:128], made(nl.sbuf))
 """
     assert found(source) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "number"),
+    [
+        ("", 1),
+        ("    nisa.tensor_copy(dst=result[0:rows], src=tile[0:rows])\n", 3),  # rows that fit are found in a third run
+        ("    if rows > 7:\n        tile = tile[0:64]\n", 4),
+    ],
+    ids=["right for the first values", "right for others", "two ways"],
+)
+def test_a_function_without_a_fault_is_evaluated_few_times(
+    more: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = f"""
+@nki.jit
+def kernel(x):
+    rows = x.shape[0]
+    tile = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    result = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x[0:128, 0:512])
+{more}    out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out[0 : tile.shape[0]], src=tile)
+    return out
+"""
+    calls, evaluate = [], kernels.evaluate
+    monkeypatch.setattr(kernels, "evaluate", lambda *args, **kwargs: calls.append(1) or evaluate(*args, **kwargs))
+    assert [item.code for item in check("k.py", source=HEAD[: HEAD.index("def")] + source)] == ["NKI121"]
+    assert len(calls) == number
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_runs_that_are_left_out_find_nothing(seed: int) -> None:
+    """Where a reader wants to know what variables are, all runs are made."""
+    draw = random.Random(seed)
+    text = re.sub(r": nt\.tensor\[[^]]*]", "", draw.choice(typing_again.texts()))
+    for _ in range(draw.randrange(4)):
+        number = draw.choice(list(re.finditer(r"\b\d+\b", text)))
+        text = text[: number.start()] + draw.choice(("0", "1", "127", "129", "512", "513")) + text[number.end() :]
+    document = Document("k.py")
+    document.update(text)
+    few, all_ = (
+        document.examine(EvaluationRequest(arch=arch_of("trn2"), describes=describes)) for describes in (False, True)
+    )
+    assert few.findings == all_.findings
