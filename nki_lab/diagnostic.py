@@ -5,8 +5,12 @@ from __future__ import annotations
 import builtins
 import re
 import unicodedata
+from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Final, Literal, cast, get_args
 
 from nki_lab import codes
@@ -48,9 +52,25 @@ def _characters(file: str, line: int, column: int, lines: list[str] | None) -> i
         text = line_of(file, line)
     else:
         text = lines[line - 1] if 0 < line <= len(lines) else ""
+    return column if text.isascii() else character_at(text, column)
+
+
+def character_at(text: str, column: int) -> int:
+    """Return the character of a line that a 0-based UTF-8 byte column is in."""
     if text.isascii():
-        return column
-    return len(text.encode()[:column].decode(errors="ignore"))
+        return min(column, len(text))
+    if len(text) <= _SHORT:
+        return len(text.encode()[:column].decode(errors="ignore"))
+    return bisect_right(_ends(text), column)
+
+
+@lru_cache(maxsize=16)
+def _ends(text: str) -> array[int]:
+    """Return the byte columns at which the characters of a long line end: many places of it may be asked for."""
+    return array("L", accumulate(len(character.encode()) for character in text))
+
+
+_SHORT: Final = 1000
 
 
 _NOWHERE: Final = Span("", 0, 0, 0, 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.garbage import gc_relaxed
-from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Signature
+from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Signature, modest
 from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.query.configuration import NONE, configuration_of
@@ -167,7 +167,8 @@ def check(
         facts = _limited(facts, name, line)
     explicit = None
     if args is not None or kwargs is not None:
-        explicit = Signature(args=tuple(args or ()), kwargs=dict(kwargs or {}), grid=grid)
+        named = {name: modest(value) for name, value in (kwargs or {}).items()}
+        explicit = Signature(args=tuple(map(modest, args or ())), kwargs=named, grid=grid)
     request = EvaluationRequest(
         arch=arch,
         options=options,

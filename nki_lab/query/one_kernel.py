@@ -168,7 +168,7 @@ def signature_key(signature: Signature) -> Hashable:
     parts = [*signature.args, *signature.kwargs.items(), signature.grid, signature.schedule]
     try:
         return tuple(_plain(item) for item in parts)
-    except TypeError:
+    except (TypeError, RecursionError):
         return None
 
 

@@ -6,6 +6,7 @@ import ast
 import builtins
 from collections import Counter
 from collections.abc import Container
+from itertools import islice
 from typing import Final
 
 from nki_lab.diagnostic import Related
@@ -13,16 +14,21 @@ from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.trees import last_name
 
+_MOST_KEYS: Final = 20
+"""Keys of one display that are reported."""
+
 
 @syntax_rule("NKI111")
 def check_keys(facts: SyntaxFacts) -> Findings:
     """Yield one finding for each constant or tuple key that is no string: in a display, and where an item is assigned
     to a name that stands for dictionaries only. Names and calls may be strings: not judged here.
     """
-    keys = [key for display in facts.find(ast.Dict) for key in display.keys]
+    keys: list[ast.expr] = []
+    for display in facts.find(ast.Dict):
+        keys += islice((key for key in display.keys if key is not None and _is_never_text(key)), _MOST_KEYS)
     keys += _assigned(facts)
     for key in dict.fromkeys(keys):
-        if key is not None and _is_never_text(key):
+        if _is_never_text(key):
             yield facts.report(
                 "NKI111",
                 key,

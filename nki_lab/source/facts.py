@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, Related, Span, character_at, diagnose, error_of
 from nki_lab.source.kernel_code import Dialect, KernelClass, KernelFunction, KernelSearch
 from nki_lab.source.module import NEWLINE, PARSER_FAILURES, ModuleSource, decoded, normalized, parsed
 from nki_lab.source.names import NameUses, binds, dotted, names_of
@@ -134,7 +134,7 @@ class SyntaxFacts:
     def character(self, line: int, column: int) -> int:
         """Return the 0-based character that the 0-based UTF-8 byte `column` of the 1-based `line` is."""
         text = self.line(line)
-        return min(column, len(text)) if text.isascii() else len(text.encode()[:column].decode(errors="ignore"))
+        return character_at(text, column)
 
     def line(self, number: int) -> str:
         """Return the text of a 1-based line, without its end."""
@@ -143,9 +143,8 @@ class SyntaxFacts:
     def text(self, node: ast.AST) -> str:
         """Return the source of `node` in one short line, for a message."""
         span = self.span(node)
-        first = self.line(span.line)[span.column - 1 :]
-        if span.end_line == span.line:
-            first = first[: span.end_column - span.column]
+        size = span.end_column - span.column if span.end_line == span.line else _SHOWN
+        first = self.line(span.line)[span.column - 1 : span.column - 1 + min(size, _SHOWN + 1)]
         return first if span.end_line == span.line and len(first) <= _SHOWN else f"{first[: _SHOWN - 3].rstrip()}..."
 
     def name_span(self, node: FunctionNode | ast.ClassDef) -> Span:

@@ -131,7 +131,7 @@ def _changed(before: ModuleSource, change: Change, text: str, lines: Sequence[st
         return None  # what the mistake is depends on the lines below
     if read.faults and any(goes_on(line) for line in lines[change.start : change.stop]):
         return None  # so it does here
-    if read.faults and change.path and seems_several(change.outermost(lines)):
+    if read.faults and change.path and (change.leaves_block(lines) or seems_several(change.outermost(lines))):
         return None  # around a mistake, its beginning and its end are read as statements of their own
     tree = ast.Module(body=change.applied(before.tree.body, statements), type_ignores=[])
     return ModuleSource(text, file, tree, read.faults, read.unread)

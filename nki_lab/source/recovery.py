@@ -67,7 +67,7 @@ def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], a
         taken, tree, failure = _longest(lines, starts, piece, "\n" * above, parse, wider)
         piece += taken
         if tree is None:
-            part = ["" for _ in range(above)] + list(lines[start : starts[piece]])
+            part = ["" for _ in range(above)] + _part(lines, start, starts[piece])
             found = _around(part, failure, again if spent < CHARACTERS else None)
             tree = found.tree
             failures += [_moved(item, start - above) for item in found.failures]
@@ -88,14 +88,29 @@ def goes_on(line: str) -> bool:
 
 
 def _pieces(lines: Sequence[str]) -> Iterator[int]:
-    """Yield the 0-based lines on which statements at module level seem to begin, decorators with what they decorate."""
+    """Yield the 0-based lines on which statements at module level seem to begin, decorators with what they decorate.
+
+    Lines with a backslash alone belong to what follows.
+    """
     yield 0
     decorated = False
+    begin = 0
     for number, line in enumerate(lines):
         if _STARTS.match(line):
-            if number and not decorated:
-                yield number
+            if begin and not decorated:
+                yield begin
             decorated = line.startswith("@")
+        if line.strip() != "\\":
+            begin = number + 1
+
+
+def _part(lines: Sequence[str], start: int, stop: int) -> list[str]:
+    """Return some lines. An empty line that ends a statement which goes on behind a backslash ends where it does among
+    all of them: it is not the last one.
+    """
+    part = list(lines[start:stop])
+    goes_on_in_last = len(part) > 1 and not part[-1].strip() and goes_on(part[-2])
+    return [*part, ""] if goes_on_in_last and stop < len(lines) else part
 
 
 def _longest(
@@ -118,7 +133,7 @@ def _longest(
             break
         try:
             read = parse if width == 1 or wider is None else wider
-            return width, read(blank + "\n".join(lines[starts[piece] : starts[end]])), first
+            return width, read(blank + "\n".join(_part(lines, starts[piece], starts[end]))), first
         except SyntaxError as failure:
             first = without_frames(failure) if width == 1 else first
             if not any(text in failure.msg for text in _OPEN_END) and not goes_on(lines[starts[end] - 1]):

@@ -56,6 +56,12 @@ class Change:
         owner = self.path[0].owner
         return lines[first_line(owner) - 1 : (owner.end_lineno or owner.lineno) + self.moved]
 
+    def leaves_block(self, lines: Sequence[str]) -> bool:
+        """Return whether a line has less indentation than the block that the change is in."""
+        first = lines[first_line(self.head[0]) - 1]
+        indent = first[: len(first) - len(first.lstrip())]
+        return any(line.strip() and not line.startswith(indent) for line in lines[self.start : self.stop])
+
     def statements(self, read: ast.Module) -> list[ast.stmt] | None:
         """Return the statements that were read; None where they are no block any more."""
         if not self.path:

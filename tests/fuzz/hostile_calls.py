@@ -61,6 +61,10 @@ _VALUES: Final = (
     "np.zeros((65536,))", "np.array([10**30])", "np.array(2.5)",
     "nl.float32", "nl.bfloat16", "nl.float8_e4m3", "nl.tfloat32", "nl.int32", "nl.sbuf", "nl.psum", "nl.hbm", "nl.add", "nl.maximum",
     "int", "float", "str", "list", "len", "print", "max", "lambda *a: a", "lambda a, b=1: a", "object", "type", "ValueError", "ValueError(1)",
+    "20000", "30000.0", "1e9", "1e-9", "np.int64(10**9)", "np.int32(30000)", "np.int64(10**12)", "(20000, 20000)",
+    "(np.int32(30000), np.int32(30000))", "[np.int64(10**9)]", "[[[0] * 300] * 300] * 300", "((1,) * 999,) * 999",
+    "['x' * 10**5] * 9999", "[[['x']] * 999] * 999", "{i: [0] * 9999 for i in range(99)}", "np.arange(60000)",
+    "np.arange(60000)[:, None]", "'S99999'", "np.dtype('S99999')",
     "f", "C", "C()", "E", "E.one", "D(1)", "Nested", "math", "np", "nl",
 )  # fmt: skip
 _TENSORS: Final = (

@@ -34,6 +34,10 @@ LINES = (
     "v = nl.NkiTensor(shape=set(), dtype=t.dtype, storage=(2,) * 31)", "m = nl.par_dim(size=np.array(1))", "v = m.conjugate(10**20)",
     "v = Nested == Nested", "np.zeros(0)[Nested] = []", "np.zeros(3)[0] = Nested", "v = np.zeros(0)[Nested]", "t[Nested] = t",
     "t[0:64] = Nested", "(t[:, 0:1])[(1,)] = Nested", "v = Nested & p", "v = t + Nested", "t *= Nested", "v = t < Nested", "v = Nested == t",
+    "v = np.eye(20000)", "v = np.arange(1e9)", "v = np.arange(0, 10, 1e-9)", "v = np.ones(np.int64(10**9))",
+    "v = np.ones((np.int32(30000), np.int32(30000)))", "v = np.linspace(0, 1, np.int64(10**9))", "v = np.tri(20000, M=20000)",
+    "v = np.array([[[0] * 1000] * 1000] * 1000)", "v = np.array(['x' * 10**6] * 10**4)", "v = np.asarray([[1.0] * 60000] * 60000)",
+    "v = [0] * np.int64(10**9)", "v = np.int64(10**9) * [0]", "v = (0,) * np.int32(10**9)",
 )  # fmt: skip
 
 

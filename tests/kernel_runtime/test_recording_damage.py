@@ -149,6 +149,15 @@ def test_a_missing_table_is_told(saved: Path, name: str) -> None:
     assert "missing" in refused_table(saved, name)
 
 
+@pytest.mark.parametrize("name", ["lane_sums", "lane_sum_levels"])
+def test_sums_without_their_levels_are_told(saved: Path, name: str) -> None:
+    manifest = json.loads((saved / folder.MANIFEST).read_text())
+    tables_of(saved)[name].unlink()
+    del manifest["tables"][name]
+    (saved / folder.MANIFEST).write_text(json.dumps(manifest))
+    assert "there together" in refused(saved, "NKI019")
+
+
 def refused_table(saved: Path, name: str) -> str:
     message = refused(saved, "NKI019")
     assert tables_of(saved)[name].name in message

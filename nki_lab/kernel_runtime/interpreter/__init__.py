@@ -16,7 +16,7 @@ from nki_lab.kernel_runtime.interpreter.namespaces import beta1_dialect
 from nki_lab.kernel_runtime.interpreter.observing import observed
 from nki_lab.kernel_runtime.interpreter.parameter_uses import tensor_parameters
 from nki_lab.kernel_runtime.interpreter.signatures import Launches, best, launches
-from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, UserClass
+from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, UserClass, modest
 from nki_lab.kernel_runtime.interpreter.variables import Variable
 from nki_lab.source.module import ModuleSource
 
@@ -48,6 +48,7 @@ __all__ = [
     "beta1_dialect",
     "evaluate",
     "launches",
+    "modest",
     "observed",
     "site_folders",
     "spec_of",

@@ -34,12 +34,16 @@ def host_dtype(dtype: Value, default: str = "float32") -> DType | None:
         return None
 
 
+_MOST_DIMENSIONS: Final = 64
+"""Of an array of NumPy's."""
+
+
 def array(shape: Value, dtype: Value, default: str = "float32") -> Value:
     """Return the spec of a host array; UNKNOWN where shape or dtype is not known."""
     sizes = (shape,) if isinstance(shape, int) else shape
     if (
         not isinstance(sizes, tuple | list)
-        or not sizes
+        or not 1 <= len(sizes) <= _MOST_DIMENSIONS
         or has_unknown(sizes)
         or dtype is UNKNOWN
         or any(not isinstance(size, int | np.integer) or size < 1 for size in sizes)

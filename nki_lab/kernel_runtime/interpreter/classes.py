@@ -6,6 +6,7 @@ import ast
 
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, bind_names, call_function, caller
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
+from nki_lab.kernel_runtime.interpreter.limits import TooLarge
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
     UNKNOWN,
@@ -16,7 +17,6 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Special,
     UserClass,
     Value,
-    has_unknown,
 )
 from nki_lab.kernel_runtime.language.objects import NKIObject
 
@@ -48,6 +48,7 @@ def make_class(frame: Frame, node: ast.ClassDef, bases: list[Value], attributes:
         elif not (isinstance(base, Special) and base.name in _PLAIN_BASES) and base not in (int, str, object):
             kind = "unknown"
     cls = UserClass(node.name, tuple(parents), kind, attributes, node=node)
+    frame.meter.spend(len(cls.mro) >> 2)
     frame.interpreter.note_class(cls, frame)
     for item in node.body:
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
@@ -74,7 +75,8 @@ def _complete_fields(cls: UserClass) -> None:
 
 
 def _make_members(frame: Frame, node: ast.ClassDef, cls: UserClass) -> None:
-    by_value: list[EnumMember] = []
+    by_value: dict[tuple[type, Value], EnumMember] = {}
+    highest: int | None = None
     for parent in cls.mro[1:]:
         cls.members |= parent.members
     for name, value in list(cls.attributes.items()):
@@ -82,18 +84,30 @@ def _make_members(frame: Frame, node: ast.ClassDef, cls: UserClass) -> None:
             continue
         del cls.attributes[name]
         if value is AUTO:
-            numbers = [item.value for item in by_value if isinstance(item.value, int)]
-            highest = max(numbers, default=0)
-            following = 1 << highest.bit_length() if cls.kind == "flag" else highest + 1
+            last = 0 if highest is None else highest
+            following = 1 << last.bit_length() if cls.kind == "flag" else last + 1
             value = name.lower() if cls.kind == "strenum" else following  # noqa: PLW2901
-        same = next((item for item in by_value if type(item.value) is type(value) and item.value == value), None)
+        same = by_value.get(_key(frame, value))
         if same is None:
-            same = EnumMember(cls, name, value)
-            by_value.append(same)
+            same = by_value[_key(frame, value)] = EnumMember(cls, name, value)
+            if isinstance(value, int):
+                highest = value if highest is None else max(highest, value)
             made = cls.find("__init__")
             if isinstance(made, Function):
                 call_function(frame, node, made, [same, *(value if type(value) is tuple else (value,))], {})
         cls.members[name] = same
+
+
+def _key(frame: Frame, value: Value) -> tuple[type, Value]:
+    """Return what tells the values of an enumeration apart."""
+    try:
+        frame.meter.walked(value)
+        hash(value)
+    except TooLarge:
+        return object, id(value)
+    except TypeError:
+        return type(value), repr(value)
+    return type(value), value
 
 
 def decorate_dataclass(cls: Value, options: Names) -> Value:
@@ -148,7 +162,7 @@ def _generates(cls: UserClass, made: Function) -> bool:
 
 
 def _member_of(frame: Frame, node: ast.AST, cls: UserClass, args: list[Value]) -> Value:
-    if len(args) != 1 or has_unknown(args[0]) or isinstance(args[0], Instance):
+    if len(args) != 1 or frame.interpreter.holds_unknown(args[0]) or isinstance(args[0], Instance):
         return UNKNOWN
     if isinstance(args[0], EnumMember) and args[0].cls is cls:
         return args[0]

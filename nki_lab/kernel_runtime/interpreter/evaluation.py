@@ -297,6 +297,9 @@ def _run_kernel(
             item = budget_reached(f"evaluated up to {end.reason}: the rest is not checked")
             interpreter.record(item, end.node, interpreter.base)
         return
+    except RecursionError:
+        interpreter.record(budget_reached("the arguments are nested too deeply"), function.node, interpreter.base)
+        return
     except TypeError as error:
         code = "NKI003" if "missing" in str(error) else "NKI002"
         item = diagnose(code, str(error), help="call the kernel with the arguments that it declares")

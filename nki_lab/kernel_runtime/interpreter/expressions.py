@@ -38,7 +38,7 @@ from nki_lab.kernel_runtime.interpreter.operators import (
 )
 from nki_lab.kernel_runtime.interpreter.skipped import Lost, compile_lost
 from nki_lab.kernel_runtime.interpreter.targets import compile_target, load_item
-from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, EnumMember, Instance, Names, Value, has_unknown
+from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, EnumMember, Instance, Names, Value
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.source.positions import after, iteration_place, jump_place
@@ -182,7 +182,9 @@ def _display(node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Expression:
 
     def run(frame: Frame) -> Value:
         found = values(frame)
-        if found is UNKNOWN or (kind is set and has_unknown(frame.attempt(node, frame.meter.walked, found))):
+        if found is UNKNOWN or (
+            kind is set and frame.interpreter.holds_unknown(frame.attempt(node, frame.meter.walked, found))
+        ):
             return UNKNOWN
         frame.meter.spend(len(found) >> 3)
         return frame.attempt(node, kind, found)
@@ -207,7 +209,7 @@ def _dict(node: ast.Dict, scope: Scope) -> Expression:
                 what = value(frame)
                 if key is None and isinstance(what, dict) and not frame.interpreter.is_doubtful(what):
                     made.update(what)
-                elif where is UNKNOWN or has_unknown(where):
+                elif where is UNKNOWN or frame.interpreter.holds_unknown(where):
                     unknown = True
                 else:
                     made[frame.meter.walked(where)] = what
@@ -330,7 +332,7 @@ def _gathered(frame: Frame, node: ast.expr, found: list[Value]) -> Value:
     items = [values[0] for values in found]
     if not isinstance(node, ast.DictComp | ast.SetComp):
         return items
-    if has_unknown(frame.attempt(node, frame.meter.walked, items)):
+    if frame.interpreter.holds_unknown(frame.attempt(node, frame.meter.walked, items)):
         return UNKNOWN
     return frame.attempt(node, dict, found) if isinstance(node, ast.DictComp) else frame.attempt(node, set, items)
 

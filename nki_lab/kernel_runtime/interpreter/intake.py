@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import reprlib
 from collections.abc import Mapping
 from types import FunctionType
+from typing import Final
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from nki_lab.diagnostic import Span
 from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.kernel_runtime.interpreter.array_shapes import host_dtype
 from nki_lab.kernel_runtime.interpreter.interpreter import Function, Interpreter
-from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, UserClass, Value
+from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, UserClass, Value, modest
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.language.scheduling import Pair
@@ -43,12 +45,25 @@ class Signature:
         return f"{grid}({', '.join(parts)})"
 
 
-def _shown(value: Value) -> str:
-    if isinstance(value, tuple | list) and len(value) <= 8:
-        return f"({', '.join(_shown(item) for item in value)})"
+_SHOWN: Final = 60
+_FEW: Final = 8
+_EXCERPT: Final = reprlib.Repr()
+_EXCERPT.maxlevel, _EXCERPT.maxstring = 3, _SHOWN
+_EXCERPT.maxlist = _EXCERPT.maxtuple = _EXCERPT.maxdict = _EXCERPT.maxset = _EXCERPT.maxfrozenset = 2 * _FEW
+
+
+def _shown(value: Value, depth: int = 3) -> str:
+    """Return the beginning of a value's text; of one that is nested deeply, not all of it is made first."""
+    if isinstance(value, tuple | list) and len(value) <= _FEW and depth:
+        return f"({', '.join(_shown(item, depth - 1) for item in value)})"
     if isinstance(value, np.dtype):
         return value.name
-    return repr(value)[:60]
+    if isinstance(value, str | bytes):
+        value = value[:_SHOWN]
+    return (_EXCERPT.repr(value) if type(value) in _CONTAINERS else repr(value))[:_SHOWN]
+
+
+_CONTAINERS: Final = frozenset((list, tuple, dict, set, frozenset))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,6 +77,10 @@ class TileSpec:
         return f"{self.spec!r} in {self.memory.upper()}"
 
 
+_STEPS: Final = 4
+"""Steps of a value that is looked at."""
+
+
 class Intake:
     """Turns a signature's values into the evaluator's: arrays become inputs, the user's objects their records."""
 
@@ -72,6 +91,7 @@ class Intake:
 
     def adopt(self, value: Value) -> Value:
         """Return a value from the caller, or from another evaluation, as a value of this one."""
+        self.interpreter.meter.spend(_STEPS)
         match value:
             case (
                 None
@@ -110,7 +130,9 @@ class Intake:
         if isinstance(value, type):
             return value if value.__module__ in ("builtins", "numpy", "ml_dtypes") else UNKNOWN
         if dataclasses.is_dataclass(value) or self._known(type(value).__name__, UserClass) is not UNKNOWN:
-            return self._record(type(value).__name__, dict(getattr(value, "__dict__", {})))
+            return self._record(
+                type(value).__name__, {name: modest(item) for name, item in getattr(value, "__dict__", {}).items()}
+            )
         return UNKNOWN
 
     def _known(self, name: str, kind: type) -> Value:
@@ -132,6 +154,7 @@ class Intake:
 
     def take(self, name: str, value: Value) -> Value:
         """Return the argument `name` with input tensors in place of arrays."""
+        self.interpreter.meter.spend(1)
         match value:
             case TensorSpec():
                 space = MemoryRegion(value.memory) if value.memory else self.space

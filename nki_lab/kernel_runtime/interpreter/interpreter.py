@@ -28,6 +28,7 @@ from nki_lab.kernel_runtime.interpreter.modules import ModuleCache, ModuleScope
 from nki_lab.kernel_runtime.interpreter.namespaces import Imports
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
+    PARTED,
     UNKNOWN,
     BoundMethod,
     Instance,
@@ -37,7 +38,7 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Unknown,
     UserClass,
     Value,
-    has_unknown,
+    unknown_within,
 )
 from nki_lab.kernel_runtime.ir import Iteration, Site
 from nki_lab.kernel_runtime.issue.builder import Builder
@@ -51,6 +52,7 @@ from nki_lab.source.uses import computes
 
 REACHED: Final = "reached from this call"
 _MOST_DOUBTED: Final = 10_000
+_FEW_PARTS: Final = 16
 
 
 class Assumed(Protocol):
@@ -568,17 +570,16 @@ class Interpreter:
             self._doubted_buffers = len(self.builder.program.buffers)
 
     def holds_unknown(self, *values: Value) -> bool:
-        """Return whether one of `values` is unknown, or has an unknown part."""
+        """Return whether one of `values` is unknown, or has an unknown part; large ones are paid for."""
         for value in values:
             if value is UNKNOWN:
                 return True
-            kind = type(value)
-            if kind is list or kind is tuple or kind is dict:
-                self.meter.spend(len(value) >> 4)
-                if has_unknown(value):
+            if type(value) in PARTED:
+                found, looked = unknown_within(value)
+                if looked >= _FEW_PARTS:
+                    self.meter.spend(looked >> 4)
+                if found:
                     return True
-            elif kind is slice and has_unknown(value):
-                return True
         return False
 
     def is_doubtful(self, value: Value) -> bool:

@@ -130,24 +130,29 @@ class Meter:
     def walked(self, value: Any) -> Any:
         """Return `value`, after paying for a walk through its containers.
 
-        Lists that hold the same list twice, again and again, are small in memory and endless to print or compare.
+        Lists that hold the same list twice, again and again, are small in memory and endless to print or compare; so
+        are those that hold the same long text many times.
         """
         if type(value) not in _CONTAINERS:
             return value
-        stack, seen = [value], 0
+        stack, seen, most = [value], 0, self.budget.items >> 3
         while stack:
             item = stack.pop()
             if type(item) in _CONTAINERS:
                 seen += len(item) + 1
-                if seen > self.budget.items >> 3:
-                    self.spend(seen >> 3)  # the walk so far took its time
-                    raise TooLarge("a nested container")
-                stack.extend((*item.keys(), *item.values()) if type(item) is dict else item)
+                if seen <= most:
+                    stack.extend((*item.keys(), *item.values()) if type(item) is dict else item)
+            elif type(item) in _TEXTS:
+                seen += len(item) >> 4
+            if seen > most:
+                self.spend(seen >> 3)  # the walk so far took its time
+                raise TooLarge("a nested container")
         self.spend(seen >> 3)
         return value
 
 
 _CONTAINERS = frozenset((list, tuple, dict, set, frozenset))
+_TEXTS = frozenset((str, bytes))
 
 
 def _check(count: int, most: int, message: str) -> None:

@@ -207,7 +207,7 @@ class _Parts:
             case Launch():
                 self._waiting += [value.function, value.grid, value.schedule]
             case UserClass():
-                self._waiting += [*value.attributes.values(), *value.members.values(), *value.mro]
+                self._waiting += [*value.attributes.values(), *value.members.values(), *value.bases]
                 self._waiting += (value.dataclass or {}).values()
             case Instance():
                 self._waiting += [value.cls, value.fields]

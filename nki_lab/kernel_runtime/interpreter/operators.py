@@ -33,6 +33,10 @@ _WIDEST: Final = 16
 """Bytes of the widest element that NumPy is asked for: a dtype can have gigabytes."""
 
 
+_LONGEST: Final = 64
+"""Characters of a text that may be a dtype."""
+
+
 def bound_numpy(meter: Meter, *values: Value) -> None:
     """Raise TooLarge for arguments with which NumPy takes more time or memory than the budget allows.
 
@@ -40,6 +44,7 @@ def bound_numpy(meter: Meter, *values: Value) -> None:
     dtypes. Whatever is computed with NumPy is held against this first.
     """
     stack = list(map(meter.walked, values))
+    texts: set[int] = set()
     while stack:
         value = stack.pop()
         if isinstance(value, list | tuple | set | frozenset | dict):
@@ -47,12 +52,16 @@ def bound_numpy(meter: Meter, *values: Value) -> None:
         elif isinstance(value, int):
             if value.bit_length() > 64:
                 raise TooLarge("an integer that NumPy has no number for")
-        elif isinstance(value, str | bytes | np.dtype) and _width(value) > _WIDEST:
-            raise TooLarge("an array of wide elements")
+        elif isinstance(value, str | bytes | np.dtype) and id(value) not in texts:
+            texts.add(id(value))
+            if _width(value) > _WIDEST:
+                raise TooLarge("an array of wide elements")
 
 
 def _width(dtype: str | bytes | np.dtype[Any]) -> int:
     """Return the bytes of an element of a dtype; 0 for what is none."""
+    if isinstance(dtype, str | bytes) and len(dtype) > _LONGEST:
+        return len(dtype)  # of an array of texts
     try:
         return np.dtype(dtype).itemsize  # type: ignore[arg-type]
     except (TypeError, ValueError, SyntaxError):
@@ -61,6 +70,10 @@ def _width(dtype: str | bytes | np.dtype[Any]) -> int:
 
 def _bound(kind: type[ast.operator], a: Value, b: Value, meter: Meter) -> None:
     """Raise TooLarge where `a <operator> b` is beyond the budget."""
+    if kind is ast.Mult and isinstance(a, _SEQUENCES) and isinstance(b, np.integer):
+        b = int(b)  # NumPy's integers repeat sequences as Python's do
+    elif kind is ast.Mult and isinstance(a, np.integer) and isinstance(b, _SEQUENCES):
+        a = int(a)
     if isinstance(a, _ARRAYS) or isinstance(b, _ARRAYS):
         bound_numpy(meter, a, b)
         if not fits(a, b):

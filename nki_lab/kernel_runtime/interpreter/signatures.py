@@ -27,6 +27,8 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Instance,
     Names,
     Value,
+    modest,
+    parts_of,
 )
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.language.scheduling import pairs_of
@@ -94,8 +96,15 @@ def launches(
             return
         span = Span.from_bytes(module.file, *extent(node)) if frame.module is interpreter.main else interpreter.origin()
         schedule = pairs_of(launch.schedule)
+        for value in (*args, *kwargs.values()):
+            interpreter.meter.spend(parts_of(value) >> 3)
         made = Signature(
-            args=tuple(args), kwargs=dict(kwargs), grid=launch.grid, schedule=schedule, span=span, assumed=assumed
+            args=tuple(map(modest, args)),
+            kwargs={name: modest(value) for name, value in kwargs.items()},
+            grid=launch.grid,
+            schedule=schedule,
+            span=span,
+            assumed=assumed,
         )
         if own:
             _enter(found[function.name], made)
@@ -152,17 +161,27 @@ def best(signatures: Iterable[Signature]) -> tuple[Signature, ...]:
     return tuple(sorted(whole or known, key=_elements)[:MOST_ASSUMED])
 
 
-def _has_unknown(values: Iterable[Value], depth: int = 4) -> bool:
-    """Return whether one of the values, or of those in containers and objects, is unknown."""
-    for value in values:
-        inner: Iterable[Value] = value if isinstance(value, tuple | list) else ()
-        if isinstance(value, Instance):
-            inner = value.fields.values()
-        elif type(value) is dict:
-            inner = value.values()
-        if value is UNKNOWN or (depth and _has_unknown(inner, depth - 1)):
-            return True
+def _has_unknown(values: Iterable[Value]) -> bool:
+    """Return whether one of the values, or of those in containers and objects, is unknown, four of these deep."""
+    level, seen = [values], set[int]()
+    for _ in range(_DEPTH):
+        below: list[Iterable[Value]] = []
+        for value in (item for items in level for item in items):
+            if value is UNKNOWN:
+                return True
+            inner: Iterable[Value] = value if isinstance(value, tuple | list) else ()
+            if isinstance(value, Instance):
+                inner = value.fields.values()
+            elif type(value) is dict:
+                inner = value.values()
+            if inner and id(value) not in seen:
+                seen.add(id(value))
+                below.append(inner)
+        level = below
     return False
+
+
+_DEPTH: Final = 5
 
 
 def _elements(signature: Signature) -> int:

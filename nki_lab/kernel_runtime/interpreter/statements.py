@@ -32,7 +32,6 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Instance,
     NativeMethod,
     Value,
-    has_unknown,
 )
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.source.scopes import Scope
@@ -148,7 +147,7 @@ def _changed(frame: Frame, node: ast.AugAssign, kind: type[ast.operator], old: V
         call(frame, node, NativeMethod(old, "extend"), [new], {})
         return old
     if isinstance(old, NkiTensor) and kind in _IN_PLACE:
-        if has_unknown(new) or isinstance(new, Instance):
+        if frame.interpreter.holds_unknown(new) or isinstance(new, Instance):
             return frame.interpreter.doubt([old, new])
         frame.interpreter.pin(node, frame)
         frame.interpreter.mark_temporary(node.value)

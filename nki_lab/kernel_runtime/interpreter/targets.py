@@ -21,7 +21,6 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Special,
     UserClass,
     Value,
-    has_unknown,
 )
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import NkiTensor
@@ -31,11 +30,11 @@ from nki_lab.source.scopes import Scope
 def load_item(frame: Frame, node: ast.AST, value: Value, key: Value) -> Value:
     """Return `value[key]`; a fault is reported at `node`."""
     kind = type(value)
-    if kind is NkiTensor and not has_unknown(key):
+    if kind is NkiTensor and not frame.interpreter.holds_unknown(key):
         return frame.located(frame.attempt(node, operator.getitem, value, key), node)
     if value is TENSOR_TYPE:
         return _annotation(key)
-    if value is UNKNOWN or has_unknown(key):
+    if value is UNKNOWN or frame.interpreter.holds_unknown(key):
         return _launch(frame, node, value, None) if kind is Launch or (kind is Function and value.entry) else UNKNOWN
     if kind is Function or kind is Launch:
         return _launch(frame, node, value, key if type(key) is tuple else (key,))
@@ -90,14 +89,14 @@ def store_item(frame: Frame, node: ast.AST, container: Value, key: Value, value:
     if isinstance(container, Instance):
         call_method_of(frame, node, container, "__setitem__", [key, value])
         return
-    if has_unknown(key):
+    if interpreter.holds_unknown(key):
         interpreter.doubt([container])
         return
     if interpreter.is_doubtful(container):
         return
     try:
         if isinstance(container, NkiTensor):
-            if has_unknown(value):
+            if interpreter.holds_unknown(value):
                 interpreter.doubt([container])
                 return
             interpreter.pin(node, frame)
@@ -195,8 +194,13 @@ def _compile_removal(node: ast.expr, scope: Scope) -> Callable[[Frame], object]:
 
             def remove_item(frame: Frame) -> None:
                 value, place = owner(frame), key(frame)
-                if type(value) not in (list, dict) or has_unknown(place) or frame.interpreter.is_doubtful(value):
-                    frame.interpreter.doubt([value])
+                interpreter = frame.interpreter
+                if (
+                    type(value) not in (list, dict)
+                    or interpreter.holds_unknown(place)
+                    or interpreter.is_doubtful(value)
+                ):
+                    interpreter.doubt([value])
                 else:
                     frame.attempt(node, lambda: operator.delitem(value, frame.meter.walked(place)))
 

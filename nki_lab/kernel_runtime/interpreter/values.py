@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, InitVar, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from types import ModuleType
 from typing import Any, Final
 
@@ -59,7 +59,7 @@ class UserClass:
     """A class of the user's. `kind` is "object", "nki" (an NKIObject), "enum", "intenum", "strenum" or "unknown"."""
 
     name: str
-    bases: InitVar[tuple[UserClass, ...]]
+    bases: tuple[UserClass, ...]
     kind: str
     attributes: Names
     annotations: dict[str, str] = field(default_factory=dict)
@@ -68,8 +68,8 @@ class UserClass:
     node: ast.ClassDef | None = None
     mro: tuple[UserClass, ...] = field(init=False)
 
-    def __post_init__(self, bases: tuple[UserClass, ...]) -> None:
-        self.mro = tuple(dict.fromkeys((self, *(base for parent in bases for base in parent.mro))))
+    def __post_init__(self) -> None:
+        self.mro = tuple(dict.fromkeys((self, *(base for parent in self.bases for base in parent.mro))))
 
     def find(self, name: str, after: UserClass | None = None) -> Value:
         """Return the class attribute `name`, of the classes after `after` where that is given, or `MISSING`."""
@@ -196,22 +196,70 @@ class Annotation:
     dtype: Value = None
 
 
-def has_unknown(value: Value, depth: int = 4) -> bool:
+MOST_PARTS: Final = 125_000
+"""Parts of an argument of a kernel: one with more of them, or that holds itself, counts as unknown."""
+
+
+def parts_of(value: Value) -> int:
+    """Return the parts of a value, as often as it holds each, up to somewhat more than `MOST_PARTS`; long texts have
+    several.
+    """
+    stack, parts = [value], 0
+    while stack and parts <= MOST_PARTS:
+        item = stack.pop()
+        inner: Any = ()
+        if isinstance(item, list | tuple | set | frozenset):
+            inner = item
+        elif isinstance(item, dict):
+            inner = (*item.keys(), *item.values())
+        elif isinstance(item, Instance | EnumMember):
+            inner = item.fields.values()
+        elif isinstance(item, str | bytes):
+            parts += len(item) >> 4
+        parts += len(inner) + 1
+        stack.extend(inner if parts <= MOST_PARTS else ())
+    return parts
+
+
+def modest(value: Value) -> Value:
+    """Return an argument of a kernel; UNKNOWN for one with too many parts."""
+    return value if parts_of(value) <= MOST_PARTS else UNKNOWN
+
+
+PARTED: Final = frozenset((tuple, list, dict, slice))
+"""Kinds of values that hold others."""
+_DEPTH: Final = 4
+
+
+def has_unknown(value: Value) -> bool:
     """Return whether `value`, or something in its containers, is unknown."""
     if value is UNKNOWN:
         return True
-    kind = type(value)
-    if kind is slice:
-        return value.start is UNKNOWN or value.stop is UNKNOWN or value.step is UNKNOWN
-    if kind is dict:
-        value = value.values()
-    elif kind is not tuple and kind is not list:
-        return False
-    if depth:
-        for item in value:
-            if item is UNKNOWN or (type(item) in _PARTED and has_unknown(item, depth - 1)):
-                return True
-    return False
+    return type(value) in PARTED and unknown_within(value)[0]
 
 
-_PARTED: Final = frozenset((tuple, list, dict, slice))
+def unknown_within(container: Value) -> tuple[bool, int]:
+    """Return whether something in a container is unknown, four containers deep, and the number of parts looked at.
+
+    What is held in several places is looked at once: lists of one list are small in memory and endless to walk.
+    """
+    level, seen, looked = [container], {id(container)}, 0
+    for _ in range(_DEPTH):
+        below: list[Value] = []
+        for whole in level:
+            parts = whole
+            if type(whole) is dict:
+                parts = whole.values()
+            elif type(whole) is slice:
+                parts = (whole.start, whole.stop, whole.step)
+            looked += len(parts)
+            for part in parts:
+                if part is UNKNOWN:
+                    return True, looked
+                if type(part) in PARTED and id(part) not in seen:
+                    seen.add(id(part))
+                    below.append(part)
+        if not below:
+            break
+        level = below
+    return False, looked

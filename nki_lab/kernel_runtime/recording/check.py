@@ -157,6 +157,8 @@ def check_indices(tables: Mapping[str, Columns], makespan: int) -> None:
                 _refuse(found != right, low, f"{name}.{column.name} is not that of the rows")
     if len(tables["critical"]) > len(rows):
         raise ValueError(f"critical has {len(tables['critical'])} rows, the run {len(rows)}")
+    if ("lane_sums" in tables) is not ("lane_sum_levels" in tables):
+        raise ValueError("lane_sums and lane_sum_levels are there together, or not at all")
     if "lane_sum_levels" in tables:
         _check_levels(tables, makespan)
 

@@ -28,7 +28,6 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Super,
     UserClass,
     Value,
-    has_unknown,
 )
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
@@ -142,7 +141,11 @@ def _items(site: CallSite, value: Value) -> list[Value]:
 @native(list, tuple, set, frozenset, each=True, own=True)
 def _container(kind: type, site: CallSite, values: Value = ()) -> Value:
     found = _items(site, values)
-    return UNKNOWN if kind in (set, frozenset) and has_unknown(site.meter.walked(found)) else kind(found)
+    return (
+        UNKNOWN
+        if kind in (set, frozenset) and site.interpreter.holds_unknown(site.meter.walked(found))
+        else kind(found)
+    )
 
 
 @native(dict)
@@ -194,19 +197,23 @@ def _map(site: CallSite, function: Value, *values: Value) -> Value:
 def _filter(site: CallSite, function: Value, values: Value) -> Value:
     items = _items(site, values)
     kept = [item if function is None else site.call(function, item) for item in items]
-    return UNKNOWN if has_unknown(kept) else [item for item, keep in zip(items, kept, strict=True) if keep]
+    return (
+        UNKNOWN
+        if site.interpreter.holds_unknown(kept)
+        else [item for item, keep in zip(items, kept, strict=True) if keep]
+    )
 
 
 @native(sorted, own=True)
 def _sorted(site: CallSite, values: Value, /, *, key: Value = None, reverse: Value = False) -> Value:
     items = site.meter.walked(_items(site, values))
-    return UNKNOWN if has_unknown(items) else sorted_values(site, items, key, reverse=reverse)
+    return UNKNOWN if site.interpreter.holds_unknown(items) else sorted_values(site, items, key, reverse=reverse)
 
 
 def _known_items(site: CallSite, values: Value) -> list[Value]:
     """Return the items of an iterable as plain values; Unobservable where one of them is not known."""
     items = [unwrapped(item) for item in _items(site, values)]
-    if has_unknown(site.meter.walked(items)):
+    if site.interpreter.holds_unknown(site.meter.walked(items)):
         raise Unobservable
     return items
 
@@ -224,7 +231,7 @@ def _fold(function: Callable[..., Value], site: CallSite, *values: Value, key: V
         site.interpreter.pin(site.node, site.frame)  # the tensors among the items refuse or record here
         return function(items, **options)
     keys = [site.call(key, item) for item in items]
-    return UNKNOWN if has_unknown(keys) else items[function(range(len(keys)), key=keys.__getitem__)]
+    return UNKNOWN if site.interpreter.holds_unknown(keys) else items[function(range(len(keys)), key=keys.__getitem__)]
 
 
 # -- classes and attributes --------------------------------------------------------------------------------------------

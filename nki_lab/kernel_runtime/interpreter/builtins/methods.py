@@ -15,7 +15,7 @@ from nki_lab.isa.dtype import NamedDType
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, Run, adapted, call_nki, caller
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Launch
 from nki_lab.kernel_runtime.interpreter.operators import bound_numpy
-from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Names, NativeMethod, Value, has_unknown
+from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Names, NativeMethod, Value
 from nki_lab.kernel_runtime.issue import call_errors
 from nki_lab.kernel_runtime.issue.builder import NkiInstruction
 from nki_lab.kernel_runtime.issue.target import tile_size
@@ -256,7 +256,7 @@ def _update(site: CallSite, value: Value, *others: Value, **named: Value) -> Val
 
 @_guarded(list, "sort")
 def _sort(site: CallSite, value: list[Value], *, key: Value = None, reverse: Value = False) -> Value:
-    if has_unknown(value) or key is UNKNOWN or reverse is UNKNOWN:
+    if site.interpreter.holds_unknown(value) or key is UNKNOWN or reverse is UNKNOWN:
         return site.interpreter.doubt([value])
     site.meter.sized(len(site.meter.walked(value)))
     found = sorted_values(site, value, key, reverse=reverse)
@@ -272,7 +272,7 @@ def sorted_values(site: CallSite, values: list[Value], key: Value, *, reverse: V
     if key is None:
         return sorted(values, reverse=bool(reverse))
     keys = [site.call(key, item) for item in values]
-    if has_unknown(keys):
+    if site.interpreter.holds_unknown(keys):
         return UNKNOWN
     order = sorted(range(len(values)), key=keys.__getitem__, reverse=bool(reverse))
     return [values[i] for i in order]
@@ -283,7 +283,7 @@ def _join(site: CallSite, value: str, items: Value) -> Value:
     if items is UNKNOWN:
         return UNKNOWN
     parts = site.meter.items(items)
-    if has_unknown(parts):
+    if site.interpreter.holds_unknown(parts):
         return UNKNOWN
     site.meter.text(sum(len(part) + len(value) for part in parts if isinstance(part, str)))
     return value.join(parts)
@@ -291,7 +291,7 @@ def _join(site: CallSite, value: str, items: Value) -> Value:
 
 @_guarded(str, "replace")
 def _replace(site: CallSite, value: str, old: Value, new: Value, count: Value = -1) -> Value:
-    if has_unknown((old, new, count)):
+    if site.interpreter.holds_unknown(old, new, count):
         return UNKNOWN
     if isinstance(old, str) and isinstance(new, str):
         site.meter.text(len(value) + (value.count(old) * len(new)))
@@ -316,7 +316,7 @@ _REACHING: Final = re.compile(r"\{[^}:]*[.\[]|:[^}]*(?:\{|\d{4,})")
 def _enter_padding(name: str) -> None:
     @_guarded(str, name)
     def pad(site: CallSite, value: str, width: Value, *fill: Value) -> Value:
-        if has_unknown((width, *fill)):
+        if site.interpreter.holds_unknown(width, *fill):
             return UNKNOWN
         if isinstance(width, int):
             site.meter.text(max(width, 0))

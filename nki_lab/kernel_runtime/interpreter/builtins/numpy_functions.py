@@ -30,6 +30,8 @@ def _enter(name: str, on_arrays: OnArrays | None = None, on_numbers: OnNumbers |
 
     @native(function, shallow=False)
     def run(site: CallSite, *args: Value, **kwargs: Value) -> Value:
+        for value in (*args, *kwargs.values()):
+            site.meter.walked(value)
         parts = args[0] if args and isinstance(args[0], tuple | list) else args
         if any(isinstance(part, TensorSpec) for part in parts):
             try:
@@ -199,31 +201,71 @@ for _name, _on_arrays in _ON_ARRAYS.items():
 
 # -- new arrays and numbers --------------------------------------------------------------------------------------------
 
-_MAKING: Final = frozenset({"dtype", "shape", "num", "start", "stop", "step", "endpoint", "k", "fill_value", "N", "M"})
+
+def _numbers_in(object: Value, dtype: Value = None) -> float:  # noqa: A002 - the parameter of `np.array`
+    """Return the elements of the array that NumPy makes of nested lists, which `bound_numpy` has walked."""
+    count, stack = 0, [object]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, list | tuple):
+            stack += value
+        elif not isinstance(value, int | float | np.generic | np.ndarray):
+            return math.inf
+        else:
+            count += np.size(value)
+    return count
 
 
-def _made(function: Callable[..., Value]) -> OnNumbers:
-    """Return the function that makes a small array: its sizes are looked at first."""
+def _filled(shape: Value, fill_value: Value = 0, dtype: Value = None) -> float:
+    return math.prod(map(float, shape)) if isinstance(shape, list | tuple | np.ndarray) else float(shape)
+
+
+def _square(N: Value, M: Value = None, k: Value = 0, dtype: Value = None) -> float:
+    return float(N) * float(N if M is None else M)
+
+
+def _range(start: Value, stop: Value = None, step: Value = 1, dtype: Value = None) -> float:
+    begin, end = (0, start) if stop is None else (start, stop)
+    return (float(end) - float(begin)) / float(1 if step is None else step)
+
+
+def _points(
+    start: Value, stop: Value, num: Value = 50, endpoint: Value = True, retstep: Value = False, dtype: Value = None
+) -> float:
+    return float(num)
+
+
+_COUNTS: Final[dict[str, Callable[..., float]]] = {
+    "array": _numbers_in, "asarray": _numbers_in, "arange": _range, "linspace": _points, "zeros": _filled,
+    "ones": lambda shape, dtype=None: _filled(shape), "full": _filled, "eye": _square, "tri": _square,
+    "identity": lambda n, dtype=None: _square(n),
+}  # fmt: skip
+"""The number of elements that a function makes an array of, with parameters of the same names."""
+_GIVEN: Final = (int, float, np.generic, np.ndarray, tuple, list, type, np.dtype, type(None))
+
+
+def _made(function: Callable[..., Value], count: Callable[..., float]) -> OnNumbers:
+    """Return the function that makes a small array: its elements are counted first."""
 
     def run(site: CallSite, args: list[Value], kwargs: Names) -> Value:
-        given = (*args, *kwargs.values())
-        sizes = [size for value in given for size in (value if type(value) is tuple else (value,))]
-        if any(isinstance(size, int) and abs(size) > LARGEST_ARRAY for size in sizes) or kwargs.keys() - _MAKING:
+        given = [*args, *(value for key, value in kwargs.items() if key != "dtype")]
+        if not all(isinstance(value, _GIVEN) for value in given):
             return UNKNOWN
-        shape = args[0] if args and isinstance(args[0], tuple | list) else ()
-        if math.prod(size for size in shape if type(size) is int) > LARGEST_ARRAY or any(
-            not isinstance(value, int | float | np.generic | tuple | list | type | np.dtype) for value in args
-        ):
+        try:
+            elements = count(*args, **kwargs)
+        except (TypeError, ValueError, ZeroDivisionError, OverflowError):
             return UNKNOWN
-        site.meter.walked(args)
+        if not abs(elements) <= LARGEST_ARRAY:
+            return UNKNOWN
+        site.meter.sized(int(abs(elements)))
         made = function(*args, **kwargs)
         return made if _is_small(made) else UNKNOWN
 
     return run
 
 
-for _name in ("array", "asarray", "arange", "linspace", "zeros", "ones", "full", "eye", "identity", "tri"):
-    _enter(_name, None, _made(getattr(np, _name)))
+for _name, _count in _COUNTS.items():
+    _enter(_name, None, _made(getattr(np, _name), _count))
 
 
 def _converted(kind: type[np.generic]) -> OnNumbers:

@@ -25,7 +25,6 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Special,
     UserClass,
     Value,
-    has_unknown,
 )
 
 for _name in (*classes.BASES, "typing.NamedTuple"):
@@ -180,7 +179,7 @@ def _getenv(site: CallSite, key: Value, default: Value = None) -> Value:
 def _enter_operator(name: str, function: Callable[[Value, Value], Value]) -> None:
     @library_function(name)
     def run(site: CallSite, a: Value, b: Value) -> Value:
-        if not isinstance(a, int | float) or not isinstance(b, int | float) or has_unknown((a, b)):
+        if not isinstance(a, int | float) or not isinstance(b, int | float):
             return UNKNOWN
         if isinstance(a, int) and isinstance(b, int):
             site.meter.bits(a.bit_length() + b.bit_length())
