@@ -22,6 +22,7 @@ from nki_lab.diagnostic import (
     NkiError,
     Related,
     Span,
+    character_at,
     diagnose,
     error_class,
     error_of,
@@ -423,3 +424,15 @@ def test_a_line_is_given_with_its_end(tmp_path: Path) -> None:
     file = tmp_path / "kernel.py"
     file.write_text("x = 1\ny = 2\n")
     assert [line_of(str(file), number) for number in (1, 2, 3)] == ["x = 1\n", "y = 2\n", ""]
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=30), st.sampled_from([1, 200]), st.integers(0, 9000))
+def test_a_byte_column_is_the_character_that_it_is_in(text: str, times: int, column: int) -> None:
+    line = text * times
+    assert character_at(line, column) == len(line.encode()[:column].decode(errors="ignore"))
+
+
+def test_the_places_of_a_very_long_line_are_found_fast() -> None:
+    """A line of a million characters that are not ASCII is looked at once, not for each of its places."""
+    line = "é" * 1_000_000
+    assert sum(character_at(line, column) for column in range(0, 2_000_000, 20)) == 10 * sum(range(100_000))

@@ -37,6 +37,10 @@ LINES = (
     "v = np.eye(20000)", "v = np.arange(1e9)", "v = np.arange(0, 10, 1e-9)", "v = np.ones(np.int64(10**9))",
     "v = np.ones((np.int32(30000), np.int32(30000)))", "v = np.linspace(0, 1, np.int64(10**9))", "v = np.tri(20000, M=20000)",
     "v = np.array([[[0] * 1000] * 1000] * 1000)", "v = np.array(['x' * 10**6] * 10**4)", "v = np.asarray([[1.0] * 60000] * 60000)",
+    "m = C()", "m.me = m", "kernel(m)", "kernel([Nested])", "kernel(np.zeros((4, 4)), [[[0] * 1000] * 1000] * 1000)",
+    "kernel(np.zeros((4, 4)), x={'a': [['x' * 10**5] * 1000] * 1000})", "kernel(np.zeros((4, 4)), C([[[0] * 1000] * 1000] * 1000))",
+    "v = ['x' * 10**5] * 9999", "nisa.memset(dst=v, value=v)", "t[v] = v", "v = t + v", "v = v // 2", "nl.load(v)", "print(v)",
+    "u[v:v:v]", "v = ((1,) * 9999) < np.arange(60000)[:, None]",
     "v = [0] * np.int64(10**9)", "v = np.int64(10**9) * [0]", "v = (0,) * np.int32(10**9)",
 )  # fmt: skip
 

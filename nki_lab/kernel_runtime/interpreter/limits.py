@@ -138,7 +138,9 @@ class Meter:
         stack, seen, most = [value], 0, self.budget.items >> 3
         while stack:
             item = stack.pop()
-            if type(item) in _CONTAINERS:
+            if type(item) is slice:
+                stack += (item.start, item.stop, item.step)
+            elif type(item) in _CONTAINERS:
                 seen += len(item) + 1
                 if seen <= most:
                     stack.extend((*item.keys(), *item.values()) if type(item) is dict else item)
@@ -151,7 +153,7 @@ class Meter:
         return value
 
 
-_CONTAINERS = frozenset((list, tuple, dict, set, frozenset))
+_CONTAINERS = frozenset((list, tuple, dict, set, frozenset, slice))
 _TEXTS = frozenset((str, bytes))
 
 

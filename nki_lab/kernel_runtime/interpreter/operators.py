@@ -267,6 +267,10 @@ def _compare_known(frame: Frame, node: ast.AST, kind: type[ast.cmpop], a: Value,
         interpreter.pin(node, frame)
     frame.meter.walked(a)
     frame.meter.walked(b)
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        bound_numpy(frame.meter, a, b)
+        if not fits(a, b):
+            raise TooLarge("a large array")
     return ORDER[kind](unwrapped(a), unwrapped(b))
 
 
@@ -423,7 +427,7 @@ def iterate(frame: Frame, value: Value) -> Iterator[Value]:
         raise Unobservable
     match value:
         case UserClass(kind="enum" | "intenum" | "strenum"):
-            return iter(list(value.members.values()))
+            return iter(list(dict.fromkeys(value.members.values())))  # of several names for one, the first
         case Instance(cls=UserClass(kind="namedtuple")):
             return iter(list(value.fields.values()))
         case UserClass() | Super():

@@ -12,6 +12,7 @@ from nki_lab.kernel_runtime.interpreter import array_shapes
 from nki_lab.kernel_runtime.interpreter.attributes import store
 from nki_lab.kernel_runtime.interpreter.compiler import Store, compile_binding, compile_expression
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Launch
+from nki_lab.kernel_runtime.interpreter.limits import Meter
 from nki_lab.kernel_runtime.interpreter.namespaces import TENSOR_TYPE
 from nki_lab.kernel_runtime.interpreter.operators import bound_numpy, call_method_of, is_enum, listed, plain_tuple
 from nki_lab.kernel_runtime.interpreter.values import (
@@ -27,11 +28,15 @@ from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.source.scopes import Scope
 
 
+def _part(tensor: NkiTensor, key: Value, meter: Meter) -> Value:
+    return tensor[meter.walked(key)]  # a refusal shows the key
+
+
 def load_item(frame: Frame, node: ast.AST, value: Value, key: Value) -> Value:
     """Return `value[key]`; a fault is reported at `node`."""
     kind = type(value)
     if kind is NkiTensor and not frame.interpreter.holds_unknown(key):
-        return frame.located(frame.attempt(node, operator.getitem, value, key), node)
+        return frame.located(frame.attempt(node, _part, value, key, frame.meter), node)
     if value is TENSOR_TYPE:
         return _annotation(key)
     if value is UNKNOWN or frame.interpreter.holds_unknown(key):

@@ -278,3 +278,83 @@ def test_no_text_makes_it_fail(words: list[str]) -> None:
 def test_no_characters_make_it_fail(text: str) -> None:
     query.check(source=text, function="k", args=[spec((4, 4), "float32")], budget=BUDGET)
     query.hover(text, 1, 1)
+
+
+NESTED = "[[[0] * 1000] * 1000] * 1000"
+LARGE = (NESTED, f"C({NESTED})", "C.itself()", "['x' * 10**5] * 9999", "{'a': " + NESTED + "}", f"({NESTED},)[0][:5]")
+OBJECTS = """
+class C:
+    def __init__(self, value=None):
+        self.value = value
+    @staticmethod
+    def itself():
+        made = C()
+        made.value = made
+        return made
+"""
+
+
+@pytest.mark.parametrize(
+    "call", ["k(np.zeros((128, 64)), {})", "k(np.zeros((128, 64)), b={})", "k[{}](np.zeros((128, 64)), 1)"]
+)
+@pytest.mark.parametrize("value", LARGE)
+def test_large_arguments_of_a_launch_count_as_unknown(value: str, call: str) -> None:
+    text = f"{HEAD}{OBJECTS}@nki.jit\ndef k(x, b):\n    return x\n{call.format(value)}\n"
+    start = perf_counter()
+    found = query.check(source=text, target="trn2", budget=BUDGET)
+    assert perf_counter() - start < SECONDS
+    assert "NKI901" not in {item.code for item in found}
+
+
+@pytest.mark.parametrize("value", LARGE)
+def test_large_defaults_end_with_the_budget(value: str) -> None:
+    text = f"{HEAD}{OBJECTS}@nki.jit\ndef k(x, b={value}):\n    return x\nk(np.zeros((128, 64)))\n"
+    start = perf_counter()
+    found = query.check(source=text, target="trn2", budget=BUDGET)
+    assert perf_counter() - start < SECONDS
+    assert "NKI901" not in {item.code for item in found}
+
+
+def test_an_argument_that_holds_itself_is_told() -> None:
+    class C:
+        me: object = None
+
+    itself = C()
+    itself.me = itself
+    text = f"{HEAD}class C: pass\n@nki.jit\ndef k(x, b):\n    return x\n"
+    found = query.check(source=text, function="k", args=[spec((128, 64), "float32"), itself])
+    assert [(item.code, item.message) for item in found] == [("NKI120", "the arguments are nested too deeply")]
+
+
+def test_what_lists_of_lists_hold_is_looked_at_four_deep() -> None:
+    """An unknown value among many known ones is found, wherever it first stands."""
+    body = """
+known = [[[[1]] * 300] * 300] * 300
+for i in range(3):
+    known = [known[0], [known[1], [unknown(x)]]]
+    nl.ndarray((128, len(sorted([known] * 2))), nl.float32)
+"""
+    assert checked(body, module="from elsewhere import unknown") <= {"NKI006", "NKI102", "NKI120"}
+
+
+def test_members_of_an_enumeration_with_equal_values_are_one() -> None:
+    module = """
+from enum import Enum, auto
+class E(Enum):
+    a = [1]
+    b = [1]
+    c = -5
+    d = auto()
+    e = (1, 2)
+    f = (1, 2)
+"""
+    right = "assert E.a == E.b and E.e == E.f and E.d.value == -4 and len(list(E)) == 4"
+    assert checked(right, module=module) == set()
+    assert checked("assert E.a != E.b", module=module) == {"NKI007"}
+
+
+def test_an_enumeration_of_many_members_is_made_in_time() -> None:
+    members = "\n".join(f"    m{i} = {i}" for i in range(20_000))
+    assert (
+        checked("assert len(list(E)) == 20_000", module=f"from enum import Enum\nclass E(Enum):\n{members}\n") == set()
+    )
