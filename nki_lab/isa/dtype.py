@@ -223,7 +223,7 @@ def _resolve(spelling: object) -> DType:
     elif spelling is not None and not _is_array(spelling):
         try:
             host = np.dtype(spelling)  # type: ignore[call-overload]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, SyntaxError):
             host = None
         if host is not None:
             text = host.name

@@ -215,7 +215,8 @@ def test_jax_scalar_constructors_are_recognised_by_their_dtype() -> None:
 @pytest.mark.parametrize(
     "spelling",
     [None, "", "float", "f16", np.float64, "int64", np.dtype("u8"), complex, ..., 3, 1.5, True, "object",
-     np.zeros(3, np.float32), np.float32(1), _TorchDtype("int64"), [("a", "f4"), ("b", "f4")], str, "S4", "M8[ns]"],
+     np.zeros(3, np.float32), np.float32(1), _TorchDtype("int64"), [("a", "f4"), ("b", "f4")], str, "S4", "M8[ns]",
+     pytest.param("9" * 5000, id="digits"), pytest.param("(2," + "9" * 5000 + ")f4", id="shape of digits")],
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_dtype_is_refused_with_a_code(spelling: object) -> None:
