@@ -167,8 +167,8 @@ def check(
         facts = _limited(facts, name, line)
     explicit = None
     if args is not None or kwargs is not None:
-        named = {name: modest(value) for name, value in (kwargs or {}).items()}
-        explicit = Signature(args=tuple(map(modest, args or ())), kwargs=named, grid=grid)
+        named = {name: modest(value)[0] for name, value in (kwargs or {}).items()}
+        explicit = Signature(args=tuple(modest(value)[0] for value in args or ()), kwargs=named, grid=grid)
     request = EvaluationRequest(
         arch=arch,
         options=options,

@@ -59,10 +59,12 @@ def runs(evaluate: Evaluate, settles: Callable[[list[Run]], bool] = lambda _: Fa
         result = evaluate(assumptions)
         found.append(Run(assumptions, result))
         if variant == 0 and not assumptions.tests:
-            if not settles(found) and _can_be_fitted(found):
+            if settles(found):
+                return found
+            if _can_be_fitted(found):
                 fits.append(fitted(evaluate, 0, 0))
-            if settles(found + fits):
-                return found + fits
+                if settles(found + fits):
+                    return found + fits
         new = result.evaluated - known
         known |= new
         idle = 0 if new else idle + 1

@@ -20,7 +20,8 @@ _MOST_KEYS: Final = 20
 
 @syntax_rule("NKI111")
 def check_keys(facts: SyntaxFacts) -> Findings:
-    """Yield one finding for each constant or tuple key that is no string: in a display, and where an item is assigned
+    """Yield one finding for each constant or tuple key that is no string: in a display, of which the first
+    `_MOST_KEYS` are named, and where an item is assigned
     to a name that stands for dictionaries only. Names and calls may be strings: not judged here.
     """
     keys: list[ast.expr] = []

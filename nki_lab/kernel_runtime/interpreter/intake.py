@@ -131,7 +131,7 @@ class Intake:
             return value if value.__module__ in ("builtins", "numpy", "ml_dtypes") else UNKNOWN
         if dataclasses.is_dataclass(value) or self._known(type(value).__name__, UserClass) is not UNKNOWN:
             return self._record(
-                type(value).__name__, {name: modest(item) for name, item in getattr(value, "__dict__", {}).items()}
+                type(value).__name__, {name: modest(item)[0] for name, item in getattr(value, "__dict__", {}).items()}
             )
         return UNKNOWN
 

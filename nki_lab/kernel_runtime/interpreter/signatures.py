@@ -28,7 +28,6 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Names,
     Value,
     modest,
-    parts_of,
 )
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.language.scheduling import pairs_of
@@ -84,6 +83,11 @@ def launches(
     last = {name: module.function(name) for name in wanted}  # a notebook may define a kernel again
     interpreter = assemble(module, budget, host=True, library=library)
 
+    def taken(value: Value) -> Value:
+        found, parts = modest(value)
+        interpreter.meter.spend(parts >> 3)
+        return found
+
     def entered(
         launch: Launch, args: Iterable[Value], kwargs: Names, node: ast.AST, frame: Frame, assumed: bool
     ) -> None:
@@ -96,11 +100,9 @@ def launches(
             return
         span = Span.from_bytes(module.file, *extent(node)) if frame.module is interpreter.main else interpreter.origin()
         schedule = pairs_of(launch.schedule)
-        for value in (*args, *kwargs.values()):
-            interpreter.meter.spend(parts_of(value) >> 3)
         made = Signature(
-            args=tuple(map(modest, args)),
-            kwargs={name: modest(value) for name, value in kwargs.items()},
+            args=tuple(map(taken, args)),
+            kwargs={name: taken(value) for name, value in kwargs.items()},
             grid=launch.grid,
             schedule=schedule,
             span=span,

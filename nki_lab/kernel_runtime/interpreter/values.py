@@ -200,9 +200,10 @@ MOST_PARTS: Final = 125_000
 """Parts of an argument of a kernel: one with more of them, or that holds itself, counts as unknown."""
 
 
-def parts_of(value: Value) -> int:
-    """Return the parts of a value, as often as it holds each, up to somewhat more than `MOST_PARTS`; long texts have
-    several.
+def modest(value: Value) -> tuple[Value, int]:
+    """Return an argument of a kernel, UNKNOWN for one with more than `MOST_PARTS` parts, and the parts looked at.
+
+    Parts count as often as they are held, and long texts as several.
     """
     stack, parts = [value], 0
     while stack and parts <= MOST_PARTS:
@@ -218,12 +219,7 @@ def parts_of(value: Value) -> int:
             parts += len(item) >> 4
         parts += len(inner) + 1
         stack.extend(inner if parts <= MOST_PARTS else ())
-    return parts
-
-
-def modest(value: Value) -> Value:
-    """Return an argument of a kernel; UNKNOWN for one with too many parts."""
-    return value if parts_of(value) <= MOST_PARTS else UNKNOWN
+    return value if parts <= MOST_PARTS else UNKNOWN, parts
 
 
 PARTED: Final = frozenset((tuple, list, dict, slice))

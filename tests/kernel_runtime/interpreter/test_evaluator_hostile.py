@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki_lab import query, spec
-from nki_lab.kernel_runtime.interpreter import Budget
+from nki_lab.kernel_runtime.interpreter import UNKNOWN, Budget
+from nki_lab.kernel_runtime.interpreter.values import has_unknown
 
 HEAD = "import math\nimport nki\nimport nki.isa as nisa\nimport nki.language as nl\nimport numpy as np\n"
 BUDGET = Budget(steps=100_000)
@@ -326,15 +327,23 @@ def test_an_argument_that_holds_itself_is_told() -> None:
     assert [(item.code, item.message) for item in found] == [("NKI120", "the arguments are nested too deeply")]
 
 
-def test_what_lists_of_lists_hold_is_looked_at_four_deep() -> None:
-    """An unknown value among many known ones is found, wherever it first stands."""
-    body = """
-known = [[[[1]] * 300] * 300] * 300
-for i in range(3):
-    known = [known[0], [known[1], [unknown(x)]]]
-    nl.ndarray((128, len(sorted([known] * 2))), nl.float32)
-"""
-    assert checked(body, module="from elsewhere import unknown") <= {"NKI006", "NKI102", "NKI120"}
+PARTS = st.recursive(
+    st.sampled_from([1, "x", UNKNOWN]),
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.just("k"), inner),
+    max_leaves=8,
+)
+
+
+@given(PARTS)
+def test_what_containers_hold_is_looked_at_four_deep(value: object) -> None:
+    def holds(value: object, depth: int) -> bool:
+        if isinstance(value, list | tuple | dict) and depth:
+            parts = value.values() if isinstance(value, dict) else value
+            return any(part is UNKNOWN or holds(part, depth - 1) for part in parts)
+        return value is UNKNOWN
+
+    assert has_unknown(value) is holds(value, 4)
+    assert has_unknown([value] * 2) is (value is UNKNOWN or holds(value, 3))
 
 
 def test_members_of_an_enumeration_with_equal_values_are_one() -> None:

@@ -141,11 +141,9 @@ def _items(site: CallSite, value: Value) -> list[Value]:
 @native(list, tuple, set, frozenset, each=True, own=True)
 def _container(kind: type, site: CallSite, values: Value = ()) -> Value:
     found = _items(site, values)
-    return (
-        UNKNOWN
-        if kind in (set, frozenset) and site.interpreter.holds_unknown(site.meter.walked(found))
-        else kind(found)
-    )
+    if kind in (set, frozenset) and site.interpreter.holds_unknown(site.meter.walked(found)):
+        return UNKNOWN
+    return kind(found)
 
 
 @native(dict)
@@ -197,11 +195,9 @@ def _map(site: CallSite, function: Value, *values: Value) -> Value:
 def _filter(site: CallSite, function: Value, values: Value) -> Value:
     items = _items(site, values)
     kept = [item if function is None else site.call(function, item) for item in items]
-    return (
-        UNKNOWN
-        if site.interpreter.holds_unknown(kept)
-        else [item for item, keep in zip(items, kept, strict=True) if keep]
-    )
+    if site.interpreter.holds_unknown(kept):
+        return UNKNOWN
+    return [item for item, keep in zip(items, kept, strict=True) if keep]
 
 
 @native(sorted, own=True)
