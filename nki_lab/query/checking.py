@@ -232,5 +232,4 @@ def _limited(facts: SyntaxFacts, name: str, line: int) -> SyntaxFacts:
     entries = [item for item in facts.functions if item.is_entry and item.node.name == name]
     at = [item for item in entries if line and first_line(item.node) <= line <= (item.node.end_lineno or line)]
     kernel = (at or entries)[-1:]
-    functions = tuple(item for item in facts.functions if kernel and item.kernel is kernel[0].node)
-    return replace(facts, functions=functions, _index={})
+    return facts.of(item for item in facts.functions if kernel and item.kernel is kernel[0].node)

@@ -107,7 +107,7 @@ class KernelEvaluation(Examination):
     `depends` are the functions of the module, by name, whose bodies it read, `reads` is what it depends on outside of
     it. `unentered` says why the kernel itself was not entered, if so.
     It took `steps` where `allowed` ones were; the statements of the module took `module_steps`, which a function
-    without shapes has beside its own.
+    without shapes has beside its own; one of these took as many `runs`.
     """
 
     depends: frozenset[str]
@@ -116,6 +116,7 @@ class KernelEvaluation(Examination):
     steps: int = 0
     module_steps: int = 0
     allowed: int = 0
+    runs: int = 0
 
     def is_within(self, allowed: int) -> bool:
         """Return whether an evaluation with `allowed` steps has this result."""

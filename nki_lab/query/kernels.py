@@ -6,6 +6,7 @@ import ast
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Final, TypeVar
 
 from nki_lab.call_records.store import CallRecord
@@ -22,7 +23,7 @@ from nki_lab.kernel_runtime.interpreter import (
 )
 from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
 from nki_lab.query import found_calls, messages, sampling
-from nki_lab.query.call_sites import CallSite, call_sites, calls_inside
+from nki_lab.query.call_sites import call_sites, calls_inside
 from nki_lab.query.callers import called_elsewhere, calls_in
 from nki_lab.query.equal_functions import EqualFunctions
 from nki_lab.query.evaluation_cache import (
@@ -93,7 +94,8 @@ class Part:
 def parts_of(facts: SyntaxFacts) -> Iterator[Part]:
     """Yield the kernels by the part of the module that their names live in.
 
-    A notebook defines a kernel, launches it, and defines it better in a later cell.
+    A notebook defines a kernel, launches it, and defines it better in a later cell. The statements up to there are
+    evaluated for each part: of many parts the first are left out, with their kernels.
     """
     body = facts.tree.body
     places = {id(node): i for i, node in enumerate(body)}
@@ -107,8 +109,12 @@ def parts_of(facts: SyntaxFacts) -> Iterator[Part]:
         end = own[later] if later < len(own) else len(body)
         by_end.setdefault(end, []).append(kernel)
     by_end = by_end or {len(body): []}  # it may call kernels of other modules
+    ends = sorted(by_end, reverse=True)
+    within = dict(zip(ends, accumulate(ends), strict=True))
     blocks = blocks_of(facts.parsed)
     for end, kernels in by_end.items():
+        if end != ends[0] and within[end] > messages.MOST_STATEMENTS:
+            continue
         module = facts.parsed
         if end != len(body):
             module = ModuleSource(module.text, module.file, ast.Module(body=body[:end], type_ignores=[]))
@@ -136,7 +142,8 @@ class _ModuleEvaluation:
         self._verdicts: list[Verdict] = []
         self._states = ModuleStates()
         self._equal = EqualFunctions(facts)
-        self._sampled = 0
+        self._sampled = 0  # functions of different texts without shapes, and their runs
+        self._runs = 0
         self._unsampled: list[KernelFunction] = []
         self._charged: dict[tuple[str, int], int] = {}  # steps of modules, by part
 
@@ -145,7 +152,9 @@ class _ModuleEvaluation:
         facts, request = self._facts, self._request
         unshaped: list[tuple[Part, KernelFunction]] = []
         request.library.refresh()
-        for part in parts_of(facts):
+        parts = list(parts_of(facts))
+        self._leave_out_parts(parts)
+        for part in parts:
             called = self.launches(part)
             self._findings += called.failures
             self._on_host |= outermost(called.called)
@@ -178,7 +187,7 @@ class _ModuleEvaluation:
         if self._without_shapes:
             sites = call_sites(facts, reach)
             if request.alone:
-                sites = tuple(item for item in sites if _is_in(facts.functions, item))
+                sites = tuple(item for item in sites if facts.functions_around(item.line))
             self._findings.append(messages.without_shapes(facts, self._without_shapes, sites))
         return Examination(
             findings=tuple(self._findings),
@@ -297,26 +306,27 @@ class _ModuleEvaluation:
         """Evaluate a function of whose arguments nothing is known: what is wrong then is wrong for all of them."""
         request, file = self._request_for(part, function), part.module.file
         name, dialect = function.node.name, function.dialect
-        shape = ("assumed", file, len(part.blocks), request.arch.target, request.options, dialect, request.possible)
+        asked = (request.describes, request.possible)
+        shape = ("assumed", file, len(part.blocks), request.arch.target, request.options, dialect, *asked)
         key, node = (*shape, name), part.module.function(name)
         if self._left <= 0:
             self._leave_out(function)
             return
         found = None if node is None else self._equal.recall(shape, node)
-        if found is None and self._sampled >= messages.MOST_SAMPLED:
+        is_new = found is None
+        if is_new and (self._sampled >= messages.MOST_SAMPLED or self._runs >= messages.MOST_RUNS):
             self._leave_out(function)
             return
         if found is None:
-            self._sampled += 1
             found = self._cache.recall(key, part.blocks, file, KernelEvaluation)
             if found is not None and node is not None and request.library.holds(found.reads):
                 self._equal.keep(shape, node, found)
         if found is None or not request.library.holds(found.reads):
             known = self._cache.calls(("assumed", request.arch.target, request.options))
-            spent = 0
+            spent = taken = 0
 
             def once(assumptions: Assumptions) -> Evaluation:
-                nonlocal spent
+                nonlocal spent, taken
                 budget = replace(request.budget, steps=sampling.steps_of(assumptions))
                 with part.module.shown():
                     result = evaluate(
@@ -333,6 +343,7 @@ class _ModuleEvaluation:
                         states=self._states,
                     )
                 spent += result.steps
+                taken += 1
                 return result
 
             def settles(runs: list[sampling.Run]) -> bool:
@@ -345,23 +356,27 @@ class _ModuleEvaluation:
             results = [run.result for run in sampled]
             depends = outermost({name}.union(*(item.called for item in results)))
             numbers = numbers_in(part.module.function(item) for item in depends)
+            variables = results[0].types if request.light else common_variables(sampled) if request.describes else {}
             certain = () if request.light else sampling.certain(sampled, once, numbers)
             findings = [reached(file, result, item) for result, item in certain]
             if request.possible:
                 findings += [reached(file, result, item) for result, item in possible(sampled, once)]
             found = KernelEvaluation(
                 findings=tuple(findings),
-                variables=results[0].types if request.light else common_variables(sampled),
+                variables=variables,
                 depends=depends,
                 reads={place: stamp for item in results for place, stamp in item.reads.items()},
                 reach=joined(reach_of(item, assumed=True) for item in results),
                 unentered=_obstacle(results),
                 steps=spent,
                 module_steps=results[0].module_steps,
+                runs=taken,
             )
             self._cache.keep(key, part.blocks, found, found.depends)
             if node is not None:
                 self._equal.keep(shape, node, found)
+        self._sampled += is_new
+        self._runs += is_new * found.runs
         self._charge(part, found.steps, found.module_steps)
         self._known.append(Examination(variables=found.variables, reach=found.reach))
         self._entered |= found.reach.entered
@@ -373,6 +388,14 @@ class _ModuleEvaluation:
         """Note a function without shapes that is not evaluated any more."""
         self._excused[function.node.name] = "no-steps"
         self._unsampled.append(function)
+
+    def _leave_out_parts(self, parts: Sequence[Part]) -> None:
+        """Note the kernels that are in none of the parts."""
+        reached = {kernel.node for part in parts for kernel in part.kernels}
+        left_out = [item for item in self._facts.functions if item.is_entry and item.node not in reached]
+        self._excused |= dict.fromkeys((item.node.name for item in left_out), "no-steps")
+        if left_out:
+            self._findings.append(messages.bound_again(self._facts, left_out))
 
     def _evaluate_helpers(self) -> None:
         """Evaluate the functions of a module with NKI that no evaluation entered, but for those that launch kernels.
@@ -532,10 +555,6 @@ class _ModuleEvaluation:
         place = (part.module.file, len(part.blocks))
         self._left -= own if place in self._charged else own + module
         self._charged.setdefault(place, module)
-
-
-def _is_in(functions: Iterable[KernelFunction], site: CallSite) -> bool:
-    return any(item.node.lineno <= site.line <= (item.node.end_lineno or 0) for item in functions)
 
 
 _LATE: Final = KernelEvaluation(depends=frozenset())

@@ -68,7 +68,7 @@ def not_sampled(facts: SyntaxFacts, functions: Sequence[KernelFunction], steps: 
     return diagnose(
         "NKI120",
         f"{first.name}{more} not evaluated: those above took the budget of a file, {MOST_SAMPLED:,} functions without"
-        f" shapes that differ, or {steps:,} steps",
+        f" shapes that differ, {MOST_RUNS:,} runs of them with assumed arguments, or {steps:,} steps",
         span=facts.name_span(first),
         limit="an editor answers in bounded time and memory; the syntax rules apply in any case",
         help="annotate the parameters with shapes, or split the file",
@@ -77,6 +77,26 @@ def not_sampled(facts: SyntaxFacts, functions: Sequence[KernelFunction], steps: 
 
 MOST_SAMPLED: Final = 500
 """Functions of one file, of different texts, that are evaluated with assumed arguments: some seconds."""
+MOST_RUNS: Final = 15_000
+"""Evaluations of these functions: about 120 of one in which something is wrong for all arguments, 3 of a right one."""
+
+
+def bound_again(facts: SyntaxFacts, kernels: Sequence[KernelFunction]) -> Diagnostic:
+    """Return the NKI120 finding of the kernels that the evaluation of their module up to them does not reach."""
+    first, *others = (item.node for item in kernels)
+    more = f" and {len(others):,} more kernels whose names are bound again are" if others else " is"
+    return diagnose(
+        "NKI120",
+        f"{first.name}{more} not evaluated: the module is evaluated up to where a name of a kernel is bound again, and"
+        f" the definitions below took the budget of a file, {MOST_STATEMENTS:,} statements",
+        span=facts.name_span(first),
+        limit="an editor answers in bounded time and memory; the syntax rules apply in any case",
+        help="give the kernels names of their own",
+    )
+
+
+MOST_STATEMENTS: Final = 30_000
+"""Statements of one file that are evaluated for kernels whose names are bound again, each for every such part."""
 
 
 def without_shapes(facts: SyntaxFacts, kernels: Sequence[KernelFunction], sites: Sequence[CallSite]) -> Diagnostic:

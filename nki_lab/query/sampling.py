@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from math import gcd
 from typing import Final
 
@@ -324,6 +326,12 @@ _MOST_TESTS: Final = 64
 
 
 def _operation_at(span: Span, operations: frozenset[Operation]) -> Operation | None:
-    """Return the operation that holds a place."""
-    place = (span.file, span.line, span.column - 1)
-    return max((item for item in operations if item[0] == span.file and item <= place), default=None)
+    """Return the operation that holds a place: the last one of its file that does not begin after it."""
+    places = _in_order(operations)
+    at = bisect_right(places, (span.file, span.line, span.column - 1))
+    return places[at - 1] if at and places[at - 1][0] == span.file else None
+
+
+@lru_cache(maxsize=32)
+def _in_order(operations: frozenset[Operation]) -> list[Operation]:
+    return sorted(operations)

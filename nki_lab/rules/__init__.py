@@ -7,6 +7,8 @@ times of one. Every module of this package takes part.
 from __future__ import annotations
 
 import pkgutil
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Final
 
@@ -18,7 +20,7 @@ from nki_lab.rules.rule import ProgramRule, Rule, SyntaxRule, TimedRule, rules_o
 from nki_lab.rules.timed_facts import TimedFacts
 from nki_lab.source import Dialect, SyntaxFacts
 from nki_lab.source.copies import without_copies
-from nki_lab.source.trees import first_line
+from nki_lab.source.trees import FunctionNode, first_line
 
 __all__ = [
     "PROGRAM_RULES",
@@ -77,11 +79,16 @@ def _found_by(facts: SyntaxFacts, *, on_host: bool) -> list[Diagnostic]:
     """
     if not on_host:
         fewer, originals = without_copies(facts)
-        lines = [range(first_line(node), (node.end_lineno or 0) + 1) for node in originals]
         found = _found_in(fewer, on_host=False)
-        if fewer is facts or not any(item.line in part for item in found for part in lines):
+        if fewer is facts or not _lie_in(originals, found):
             return found
     return _found_in(facts, on_host=on_host)
+
+
+def _lie_in(functions: Iterable[FunctionNode], found: list[Diagnostic]) -> bool:
+    """Return whether any of the findings lies in one of the functions, decorators included."""
+    lines = sorted(item.line for item in found)
+    return any(bisect_left(lines, first_line(node)) < bisect_right(lines, node.end_lineno or 0) for node in functions)
 
 
 def _found_in(facts: SyntaxFacts, *, on_host: bool) -> list[Diagnostic]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -140,12 +141,11 @@ class _Uses:
     def deprecations(self) -> Iterator[Diagnostic]:
         """Yield the findings about deprecated names outside of kernel code, which has rules for them."""
         facts = self.facts
-        kernel_code = [range(item.node.lineno, (item.node.end_lineno or 0) + 1) for item in facts.functions]
         for scope in self.values.scopes:
             found = [item for node in scope.mentions if node.attr in SIZES for item in deprecated_size(facts, node)]
             ranges = [node for node in scope.calls if last_name(node.func) in RANGES]
             found += [item for node in ranges for item in deprecated_range(facts, node)]
-            yield from (item for item in found if not any(item.line in lines for lines in kernel_code))
+            yield from (item for item in found if not facts.functions_around(item.line))
 
     def obstacle(self, node: ast.expr, scope: NameUses, called: Value) -> str:
         """Return why nothing is known of the parameters of what is called; empty where its name is found wrong."""
@@ -391,17 +391,40 @@ _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSIT
 
 def _around(tree: ast.Module, node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes around one, the outermost first."""
-    place: tuple[int, int] = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
-    inner: Iterable[ast.AST] = tree.body
-    while True:
-        outer = next((part for part in inner if part is not node and _holds(part, node, place)), None)
-        if outer is None:
-            return
-        yield outer
-        inner = ast.iter_child_nodes(outer)
+    place: _Place = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+    outer: ast.AST | None = tree
+    while outer is not None:
+        outer = next((part for part in _parts_at(outer, place) if part is not node and _holds(part, node, place)), None)
+        if outer is not None:
+            yield outer
 
 
-def _holds(outer: ast.AST, node: ast.AST, place: tuple[int, int]) -> bool:
+_Place = tuple[int, int]
+"""A line and a column of the parser's."""
+
+
+def _parts_at(outer: ast.AST, place: _Place) -> Iterator[ast.AST]:
+    """Yield the parts of a node, of many in a row the one that ends after a place."""
+    for _, part in ast.iter_fields(outer):
+        if isinstance(part, ast.AST):
+            yield part
+        elif isinstance(part, list):
+            in_order = len(part) > _FEW and None not in part and _NOWHERE not in map(_end, (part[0], part[-1]))
+            at = bisect_right(part, place, key=_end) if in_order else 0
+            yield from (item for item in (part[at : at + 1] if in_order else part) if isinstance(item, ast.AST))
+
+
+def _end(node: ast.AST) -> _Place:
+    """Return the place after a node."""
+    line: int | None = getattr(node, "end_lineno", None)
+    return _NOWHERE if line is None else (line, node.end_col_offset)  # type: ignore[attr-defined]
+
+
+_NOWHERE: Final = (0, 0)  # of nodes without a place
+_FEW: Final = 8  # parts that are quickly looked at one by one
+
+
+def _holds(outer: ast.AST, node: ast.AST, place: _Place) -> bool:
     end = getattr(outer, "end_lineno", None)
     if end is None:  # arguments, with items, comprehensions: nodes without a place
         return any(part is node or _holds(part, node, place) for part in ast.iter_child_nodes(outer))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Final
 
 from nki_lab.diagnostic import Related
@@ -49,7 +51,8 @@ def _calls(facts: SyntaxFacts) -> Iterator[ast.Call]:
     for scope in scopes:
         scopes += [inner for inner in scope.children if isinstance(inner.node, ast.ClassDef)]
         for call in scope.calls:
-            if not any(first <= call.lineno <= last for first, last in guarded):
+            before = bisect_right(guarded, call.lineno, key=itemgetter(0))
+            if not before or guarded[before - 1][1] < call.lineno:
                 yield call
 
 

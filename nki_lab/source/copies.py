@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 from nki_lab.source.facts import SyntaxFacts
 from nki_lab.source.module import ModuleSource
@@ -67,5 +66,5 @@ def without_copies(facts: SyntaxFacts) -> tuple[SyntaxFacts, frozenset[ast.Funct
         for node, original in copies.items()
         if node in kinds and kinds[node] == kinds.get(original) and getattr(node, "name", "") not in mentioned
     }
-    kept = tuple(item for item in facts.functions if item.node not in left_out)
-    return replace(facts, functions=kept, _index={}), frozenset(left_out.values())
+    kept = [item for item in facts.functions if item.node not in left_out]
+    return facts.of(kept), frozenset(left_out.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
@@ -43,6 +44,7 @@ class SyntaxFacts:
     dialect: Dialect | None = None
     _index: _Index = field(default_factory=dict, repr=False, compare=False)
     _heads: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    _outer: list[int] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def file(self) -> str:
@@ -69,12 +71,12 @@ class SyntaxFacts:
         wanted = frozenset(dialects)
         if {item.dialect for item in self.functions} | {item.dialect for item in self.classes} <= wanted:
             return self
-        return replace(
-            self,
-            functions=tuple(item for item in self.functions if item.dialect in wanted),
-            classes=tuple(item for item in self.classes if item.dialect in wanted),
-            _index={},
-        )
+        classes = tuple(item for item in self.classes if item.dialect in wanted)
+        return replace(self.of(item for item in self.functions if item.dialect in wanted), classes=classes)
+
+    def of(self, functions: Iterable[KernelFunction]) -> SyntaxFacts:
+        """Return these facts with other `functions`, in the order of the source."""
+        return replace(self, functions=tuple(functions), _index={}, _outer=[])
 
     def find(self, *kinds: type[Node]) -> Iterator[Node]:
         """Yield the nodes of these types in kernel code, each once. Decorators, defaults and annotations of the kernels
@@ -86,6 +88,19 @@ class SyntaxFacts:
             for node in self._index.get(kind, ()):
                 assert isinstance(node, kind)
                 yield node
+
+    def functions_around(self, line: int) -> list[KernelFunction]:
+        """Return the functions of kernel code that a 1-based line lies in, the outermost first."""
+        functions = self.functions
+        if not self._outer:
+            self._outer.extend(_outer_ones(functions))
+        found = []
+        at = bisect_right(functions, line, key=lambda item: item.node.lineno) - 1
+        while at >= 0:
+            if line <= (functions[at].node.end_lineno or line):
+                found.append(functions[at])
+            at = self._outer[at]
+        return found[::-1]
 
     def dotted(self, node: ast.expr) -> str:
         """Return the full name that `node` spells, through the module's imports: "nki.language.no_reorder"; "" for no
@@ -170,12 +185,21 @@ class SyntaxFacts:
         return diagnose(code, message, span=span, limit=limit, help=use, related=(*related, *self._reached_from(span)))
 
     def _reached_from(self, span: Span) -> Iterator[Related]:
-        around = [
-            item for item in self.functions if item.node.lineno <= span.line <= (item.node.end_lineno or span.line)
-        ]
+        around = self.functions_around(span.line)
         if around and not any(item.is_entry for item in around):
             name, kernel = around[-1].node.name, around[-1].kernel
             yield Related(f"{name} is kernel code: the kernel {kernel.name} reaches it", self.name_span(kernel))
+
+
+def _outer_ones(functions: Sequence[KernelFunction]) -> Iterator[int]:
+    """Yield for each function, in the order of the source, the index of the one around it; -1 where there is none."""
+    around: list[int] = []
+    for number, function in enumerate(functions):
+        first = function.node.lineno
+        while around and (functions[around[-1]].node.end_lineno or first) < first:
+            around.pop()
+        yield around[-1] if around else -1
+        around.append(number)
 
 
 def syntax_facts(

@@ -140,9 +140,38 @@ def recorded_kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(path for path in recorded.save_all(tmp_path_factory.mktemp("honest")) if path.name == "kernel")
 
 
-SAMPLES = {"text": '"x"', "count": "3", "amount": "1.5", "time": "7", "row": "-1", "object": '{"a":1}',
-           "amounts": '{"a":1}', "interval": "[1,2]", "list": "[]", "ranks": '{"a":[1]}'}  # fmt: skip
+SAMPLES = {"text": '"x"', "count": "3", "amount": "1.5", "time": "7", "duration": "2.5", "row": "-1",
+           "object": '{"a":1}', "amounts": '{"a":1}', "interval": "[1,2]", "list": "[]", "ranks": '{"a":[1]}'}  # fmt: skip
 """A value of each kind of result, as JSON."""
+LARGEST = {"text": json.dumps("x" * 70_000), "count": str(2**63 - 1), "amount": "9.2e18", "time": str(2**62 - 1),
+           "duration": str(2**62 // 1000), "row": "3", "object": '{"a":9.2e18}', "amounts": '{"a":9.2e18}',
+           "interval": "[9.2e18,9.2e18]", "list": "[9.2e18]", "ranks": '{"a":[9.2e18]}'}  # fmt: skip
+"""The largest value of each kind, or one that is hard to show."""
+
+
+def with_result(folder_: Path, into: Path, name: str, text: str) -> Path:
+    """A copy of a recording with another result, as JSON."""
+    changed = shutil.copytree(folder_, into / "changed.nkirec")
+    table = pq.read_table(tables_of(changed)["summary"])
+    rows = [row for row in table.to_pylist() if row["name"] != name]
+    pq.write_table(
+        pa.Table.from_pylist([*rows, {"name": name, "json": text}], table.schema), tables_of(changed)["summary"]
+    )
+    recordings._seal(changed, "summary", tables_of(changed)["summary"])
+    return changed
+
+
+@pytest.mark.parametrize("name", sorted(RESULTS))
+def test_a_result_may_be_as_large_as_its_kind_allows(recorded_kernel: Path, tmp_path: Path, name: str) -> None:
+    changed = with_result(recorded_kernel, tmp_path, name, LARGEST[RESULTS[name]])
+    nki_lab.open(changed)
+    (tmp_path / "written").mkdir()
+    assert recordings.problem_of(changed, nki_lab.open(recorded_kernel), tmp_path / "written") == ""
+
+
+def test_a_launch_beyond_any_time_is_told(recorded_kernel: Path, tmp_path: Path) -> None:
+    said = refused(with_result(recorded_kernel, tmp_path, "launch_ns", "9e18"))
+    assert "'launch_ns' is 9e+18, expected nanoseconds" in said
 
 
 @pytest.mark.parametrize("name", sorted(set(RESULTS) - {MAKESPAN}))

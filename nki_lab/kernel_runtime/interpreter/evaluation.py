@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -169,11 +170,11 @@ def evaluate(
     interpreter.builder = builder
     builder.thorough = assumptions is not None
     begun(function_name)
-    module_steps = 0
+    module_steps = of_module = 0
     with module.shown(), interpreter.modules.opened, np.errstate(all="ignore"):
         try:
             states.enter(key, interpreter, run_module, first.steps)
-            module_steps = interpreter.meter.steps
+            module_steps, of_module = interpreter.meter.steps, len(interpreter.types)
             if assumptions is not None:  # the module itself assumes nothing
                 interpreter.assumptions = assumptions
                 interpreter.meter.restart(budget)
@@ -191,9 +192,10 @@ def evaluate(
                 _not_a_function(interpreter, function_name)
         except Exception as error:  # noqa: BLE001 - an editor goes on after a mistake of ours, and says so
             interpreter.record(internal_error(error), interpreter.meter.node, interpreter.base)
-        types = {
-            place: variable_of(name, value) for place, (name, value) in interpreter.types.items() if is_telling(value)
-        }
+        types = states.variables_of(islice(interpreter.types.items(), of_module))
+        for place, (name, value) in islice(interpreter.types.items(), of_module, None):
+            if is_telling(value):
+                types[place] = variable_of(name, value)
         types |= {
             place: Variable(item.name, str(item), kind="loop", trips=item.trips)
             for place, item in interpreter.ranges.items()

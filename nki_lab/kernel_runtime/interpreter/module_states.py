@@ -35,6 +35,7 @@ from nki_lab.kernel_runtime.interpreter.values import (
     UserClass,
     Value,
 )
+from nki_lab.kernel_runtime.interpreter.variables import Variable, is_telling, variable_of
 from nki_lab.kernel_runtime.tensor.strided_view import Shape
 
 KEPT: Final = 4
@@ -49,6 +50,10 @@ _ATOMS: Final = frozenset(
     (type(None), bool, int, float, str, bytes, range, type(...), Unknown, Shape, np.dtype, DType, NamedDType)
 )
 _CONSTANTS: Final = (Enum, type, FunctionType, BuiltinFunctionType, np.dtype)
+
+
+Place = tuple[int, int]
+_Bound = tuple[str, Value]  # a name, and the value that it was first bound to
 
 
 class _Changing(Exception):  # noqa: N818 - a value, not a mistake
@@ -123,6 +128,19 @@ class ModuleStates:
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, _State | None] = OrderedDict()
         self._lost: Counter[Hashable] = Counter()
+        self._variables: dict[Place, tuple[_Bound, Variable | None]] = {}
+
+    def variables_of(self, bound: Iterable[tuple[Place, _Bound]]) -> dict[Place, Variable]:
+        """Return the summaries of what statements of a module have bound, each made once."""
+        known, found = self._variables, {}
+        for place, entry in bound:
+            before, variable = known.get(place, (None, None))
+            if before is not entry:
+                variable = variable_of(*entry) if is_telling(entry[1]) else None
+                known[place] = entry, variable
+            if variable is not None:
+                found[place] = variable
+        return found
 
     def steps_of(self, key: Hashable, least: int) -> int:
         """Return the steps for the statements of a module: `least`, more where they are evaluated once."""

@@ -49,6 +49,7 @@ _KINDS: Final[Mapping[str, Callable[[Json], bool]]] = MappingProxyType(
         "count": _is_count,
         "amount": _is_amount,
         "time": lambda value: _is_count(value) and value <= schema.LAST_PICOSECOND,
+        "duration": lambda value: _is_amount(value) and value * 1000 <= schema.LAST_PICOSECOND,
         "row": lambda value: _is_number(value) and isinstance(value, int) and value >= -1,
         "object": _is_object,
         "amounts": lambda value: _is_object(value) and all(map(_is_amount, value.values())),
@@ -59,7 +60,7 @@ _KINDS: Final[Mapping[str, Callable[[Json], bool]]] = MappingProxyType(
 )
 _MEANINGS: Final = {
     "text": "a text", "count": "a whole number from 0 on", "amount": "a number from 0 on",
-    "time": "a time in whole picoseconds", "row": "a row, or -1", "object": "an object",
+    "time": "a time in whole picoseconds", "duration": "nanoseconds from 0 on, 53 days at most", "row": "a row, or -1", "object": "an object",
     "amounts": "an object of numbers from 0 on", "interval": "two numbers from 0 on",
     "list": "a list", "ranks": "an object of numbers, and of lists of numbers from 0 on",
 }  # fmt: skip
@@ -75,7 +76,7 @@ RESULTS: Final[Mapping[str, str]] = MappingProxyType(
         "makespan_ns": "amount",
         "makespan_without_compiler_model_ns": "amount",
         "makespan_interval_ns": "interval",
-        "launch_ns": "amount",
+        "launch_ns": "duration",
         "instructions": "count",
         "cores": "count",
         "flops": "amount",
