@@ -11,7 +11,8 @@ from typing import Final
 from nki_lab.diagnostic import Related
 from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
-from nki_lab.source.trees import FunctionNode, last_name
+from nki_lab.source.nesting import Nesting
+from nki_lab.source.trees import FunctionNode, last_name, lines_of
 
 _VIEWS: Final = frozenset({"reshape", "view", "broadcast_to", "expand_dims", "ap", "astype"})
 _LINE: Final = attrgetter("lineno")
@@ -116,14 +117,14 @@ def check_shared(facts: SyntaxFacts) -> Findings:
     made = [node for node in facts.find(ast.Call) if _is_shared(facts, node)]
     if not made:
         return
-    loops = [*facts.find(ast.For), *facts.find(ast.While)]
-    functions: list[FunctionNode] = [item.node for item in facts.functions]
-    functions += [node for node in facts.find(ast.FunctionDef) if node not in functions]
-    kernels = {id(item.node) for item in facts.functions if item.is_entry or item.node.decorator_list}
+    loops = Nesting[ast.stmt]([*facts.find(ast.For), *facts.find(ast.While)], lines_of)
+    nodes = [item.node for item in facts.functions]
+    functions = Nesting[FunctionNode](dict.fromkeys([*nodes, *facts.find(ast.FunctionDef)]), lines_of)
+    kernels = {item.node for item in facts.functions if item.is_entry or item.node.decorator_list}
     for node in made:
-        function = max((item for item in functions if _holds(item, node)), key=_LINE, default=functions[0])
-        loop = any(_holds(function, item) and _holds(item, node) for item in loops)
-        if loop or id(function) not in kernels:
+        function = (functions.around(node.lineno) or nodes)[-1]
+        loop = any(function.lineno <= item.lineno for item in loops.around(node.lineno))
+        if loop or function not in kernels:
             yield facts.report(
                 "NKI336",
                 node,
@@ -131,10 +132,6 @@ def check_shared(facts: SyntaxFacts) -> Findings:
                 limit="tensors in shared HBM are made at the top level of a kernel",
                 use="make it at the top of the kernel, and pass it on",
             )
-
-
-def _holds(outer: ast.stmt, inner: ast.expr | ast.stmt) -> bool:
-    return outer.lineno <= inner.lineno <= (outer.end_lineno or outer.lineno) and outer is not inner
 
 
 def _is_shared(facts: SyntaxFacts, node: ast.Call) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
@@ -14,9 +13,10 @@ from nki_lab.diagnostic import Diagnostic, Related, Span, character_at, diagnose
 from nki_lab.source.kernel_code import Dialect, KernelClass, KernelFunction, KernelSearch
 from nki_lab.source.module import NEWLINE, PARSER_FAILURES, ModuleSource, decoded, normalized, parsed
 from nki_lab.source.names import NameUses, binds, dotted, names_of
+from nki_lab.source.nesting import Nesting
 from nki_lab.source.parsing import not_python, parsed_as_typed, parsed_cells, recovered_module, unparsable
 from nki_lab.source.positions import place_of
-from nki_lab.source.trees import FUNCTIONS, FunctionNode, attribute_path, children, extent
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, attribute_path, children, extent, lines_of
 
 _SHOWN: Final = 40  # characters of source in a message
 _SUBSET: Final = "kernel code is the Python subset that the NKI compiler evaluates"
@@ -44,7 +44,7 @@ class SyntaxFacts:
     dialect: Dialect | None = None
     _index: _Index = field(default_factory=dict, repr=False, compare=False)
     _heads: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
-    _outer: list[int] = field(default_factory=list, repr=False, compare=False)
+    _nesting: list[Nesting[KernelFunction]] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def file(self) -> str:
@@ -76,7 +76,7 @@ class SyntaxFacts:
 
     def of(self, functions: Iterable[KernelFunction]) -> SyntaxFacts:
         """Return these facts with other `functions`, in the order of the source."""
-        return replace(self, functions=tuple(functions), _index={}, _outer=[])
+        return replace(self, functions=tuple(functions), _index={}, _nesting=[])
 
     def find(self, *kinds: type[Node]) -> Iterator[Node]:
         """Yield the nodes of these types in kernel code, each once. Decorators, defaults and annotations of the kernels
@@ -91,16 +91,9 @@ class SyntaxFacts:
 
     def functions_around(self, line: int) -> list[KernelFunction]:
         """Return the functions of kernel code that a 1-based line lies in, the outermost first."""
-        functions = self.functions
-        if not self._outer:
-            self._outer.extend(_outer_ones(functions))
-        found = []
-        at = bisect_right(functions, line, key=lambda item: item.node.lineno) - 1
-        while at >= 0:
-            if line <= (functions[at].node.end_lineno or line):
-                found.append(functions[at])
-            at = self._outer[at]
-        return found[::-1]
+        if not self._nesting:
+            self._nesting.append(Nesting(self.functions, lambda item: lines_of(item.node)))
+        return self._nesting[0].around(line)
 
     def dotted(self, node: ast.expr) -> str:
         """Return the full name that `node` spells, through the module's imports: "nki.language.no_reorder"; "" for no
@@ -189,17 +182,6 @@ class SyntaxFacts:
         if around and not any(item.is_entry for item in around):
             name, kernel = around[-1].node.name, around[-1].kernel
             yield Related(f"{name} is kernel code: the kernel {kernel.name} reaches it", self.name_span(kernel))
-
-
-def _outer_ones(functions: Sequence[KernelFunction]) -> Iterator[int]:
-    """Yield for each function, in the order of the source, the index of the one around it; -1 where there is none."""
-    around: list[int] = []
-    for number, function in enumerate(functions):
-        first = function.node.lineno
-        while around and (functions[around[-1]].node.end_lineno or first) < first:
-            around.pop()
-        yield around[-1] if around else -1
-        around.append(number)
 
 
 def syntax_facts(

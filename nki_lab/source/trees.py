@@ -100,6 +100,11 @@ def first_line(node: ast.AST) -> int:
     return min([getattr(node, "lineno", 1), *(item.lineno for item in decorators)])
 
 
+def lines_of(node: ast.stmt) -> tuple[int, int]:
+    """Return the lines that a statement begins and ends on, without its decorators."""
+    return node.lineno, node.end_lineno or node.lineno
+
+
 def extent(node: ast.AST) -> Extent:
     """Return the lines and columns that a node covers."""
     line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)

@@ -60,7 +60,8 @@ _KINDS: Final[Mapping[str, Callable[[Json], bool]]] = MappingProxyType(
 )
 _MEANINGS: Final = {
     "text": "a text", "count": "a whole number from 0 on", "amount": "a number from 0 on",
-    "time": "a time in whole picoseconds", "duration": "nanoseconds from 0 on, 53 days at most", "row": "a row, or -1", "object": "an object",
+    "time": "a time in whole picoseconds", "duration": "nanoseconds from 0 on, 53 days at most",
+    "row": "a row, or -1", "object": "an object",
     "amounts": "an object of numbers from 0 on", "interval": "two numbers from 0 on",
     "list": "a list", "ranks": "an object of numbers, and of lists of numbers from 0 on",
 }  # fmt: skip
