@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -173,13 +174,7 @@ class _ModuleEvaluation:
             self._evaluate_others(called)
         self._evaluate_given_helpers()
         if request.explicit is None:
-            self._evaluate_unshaped(
-                [
-                    item
-                    for item in unshaped
-                    if item[1].node.name not in self._entered and messages.parameters_of(item[1].node)
-                ]
-            )
+            self._evaluate_unshaped([item for item in unshaped if messages.parameters_of(item[1].node)])
             self._evaluate_helpers()
         if self._unsampled:
             self._findings.append(messages.not_sampled(facts, self._unsampled, request.steps))
@@ -285,13 +280,19 @@ class _ModuleEvaluation:
         return bool(telling)
 
     def _evaluate_unshaped(self, unshaped: Sequence[tuple[Part, KernelFunction]]) -> None:
-        """Evaluate kernels with the signatures of other files, and without any where none of those is sure."""
+        """Evaluate kernels with the signatures of other files, and without any where none of those is sure.
+
+        Those that others enter are left out, unless the name is bound again: which of them it was is not told.
+        """
+        bound = Counter(kernel.node.name for _, kernel in unshaped)
+        several = {name for name, times in bound.items() if times > 1}
+        unshaped = [item for item in unshaped if item[1].node.name not in self._entered - several]
         found = self._called_elsewhere(frozenset(kernel.node.name for _, kernel in unshaped))
         for part, kernel in unshaped:
             signatures = found.get(kernel.node.name, ())
             if not self._evaluate_all(part, kernel, signatures) and not self._evaluate_recorded(part, kernel):
                 self._without_shapes.append(kernel)
-            if kernel.node.name not in self._entered:
+            if kernel.node.name not in self._entered - several:
                 self._sample(part, kernel)
 
     def _called_elsewhere(self, names: frozenset[str]) -> Mapping[str, tuple[Signature, ...]]:

@@ -248,3 +248,65 @@ def test_a_budget_that_ends_is_said_once_for_all_functions_after_it(monkeypatch:
     found = [item for item in check("k.py", source=source) if item.code == "NKI120"]
     assert len(found) == 1
     assert "more functions without shapes are not evaluated" in found[0].message
+
+
+def wrong(number: int, line: str) -> str:
+    return f"@nki.jit\ndef w{number}(x):\n    {line.format(number)}\n    return x\n\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        lambda n: "".join(wrong(i, "nisa.dma_copi(dst=x, src=x)") for i in range(n)),
+        lambda n: "".join(f"def h{i}(x):\n    with x: pass\n\n{wrong(i, f'return h{i}(x)')}" for i in range(n)),
+        lambda n: "".join(f"try:\n    made({i}, nl.foo)\nexcept TypeError: pass\n" for i in range(n)),
+        lambda n: wrong(0, "\n    ".join(f"nisa.memset(dst=x, valu={i})" for i in range(2 * n))),
+    ],
+    ids=["names", "constructs", "tries", "one kernel"],
+)
+def test_twice_as_many_findings_take_about_twice_as_long(text: Callable[[int], str]) -> None:
+    assert growth(lambda size: [HEAD + text(size)], 600) <= MOST
+
+
+BETA1 = "import neuronxcc.nki as nki\nimport neuronxcc.nki.language as nl\n\n"
+
+
+def test_twice_as_many_kernels_of_beta_1_take_about_twice_as_long() -> None:
+    line = "return nl.ndarray((128, {} + 1), dtype=x.dtype, buffer=nl.shared_hbm)"
+    assert growth(lambda size: [BETA1 + "".join(wrong(i, line) for i in range(size))], 600) <= MOST
+
+
+def test_functions_after_those_that_took_the_runs_of_a_file_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "MOST_RUNS", 150)
+    sources = [
+        HEAD + "".join(wrong(i, f"nisa.tensor_copy(dst=made({i + shift}, 8), src=made(64, 8))") for i in range(9))
+        for shift in (2, 3)
+    ]
+    document, request = query.Document("k.py"), query.EvaluationRequest(arch=arch_of("trn2"))
+    for source in (*sources, sources[0]):  # what is known of the former text does not make room for more
+        document.update(source)
+        fresh = query.Document("k.py")
+        fresh.update(source)
+        found = document.examine(request).findings
+        assert found == fresh.examine(request).findings
+        (left_out,) = (item for item in found if item.code == "NKI120")
+        assert "150 runs of them with assumed arguments" in left_out.message
+        assert 0 < sum(item.code == "NKI203" for item in found) < 9
+
+
+def test_of_many_kernels_of_one_name_the_last_are_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "nisa.tensor_copy(dst=made(ROWS, {0} + 8), src=made(ROWS, 8))\n    return nl.shared_hbm.x{0}"
+    source = HEAD + "".join(wrong(i, line).replace(f"w{i}(", "w(") for i in range(30))
+    monkeypatch.setattr(messages, "MOST_STATEMENTS", 300)
+    found = check("k.py", source=source)
+    (left_out,) = (item for item in found if item.code == "NKI120")
+    evaluated = [item.line for item in found if item.code == "NKI203"]
+    assert left_out.message.startswith("w and ")
+    assert left_out.help == "give the kernels names of their own"
+    number = int(left_out.message.split()[2].replace(",", "")) + 1
+    assert 1 < len(evaluated) == 30 - number
+    assert evaluated == [i + 1 for i, text in enumerate(source.split("\n")) if "tensor_copy" in text][number:]
+    monkeypatch.setattr(messages, "MOST_STATEMENTS", 10**9)
+    whole = check("k.py", source=source)
+    assert [item.line for item in whole if item.code == "NKI203"][-len(evaluated) :] == evaluated
+    assert "NKI120" not in {item.code for item in whole}
