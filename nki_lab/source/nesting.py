@@ -1,4 +1,4 @@
-"""Which of many statements lie around a line."""
+"""Finds the statements around a line, among many."""
 
 from __future__ import annotations
 
