@@ -285,14 +285,17 @@ class _ModuleEvaluation:
         Those that others enter are left out, unless the name is bound again: which of them it was is not told.
         """
         bound = Counter(kernel.node.name for _, kernel in unshaped)
-        several = {name for name, times in bound.items() if times > 1}
-        unshaped = [item for item in unshaped if item[1].node.name not in self._entered - several]
+
+        def entered(name: str) -> bool:
+            return bound[name] == 1 and name in self._entered
+
+        unshaped = [item for item in unshaped if not entered(item[1].node.name)]
         found = self._called_elsewhere(frozenset(kernel.node.name for _, kernel in unshaped))
         for part, kernel in unshaped:
             signatures = found.get(kernel.node.name, ())
             if not self._evaluate_all(part, kernel, signatures) and not self._evaluate_recorded(part, kernel):
                 self._without_shapes.append(kernel)
-            if kernel.node.name not in self._entered - several:
+            if not entered(kernel.node.name):
                 self._sample(part, kernel)
 
     def _called_elsewhere(self, names: frozenset[str]) -> Mapping[str, tuple[Signature, ...]]:
@@ -357,14 +360,14 @@ class _ModuleEvaluation:
             results = [run.result for run in sampled]
             depends = outermost({name}.union(*(item.called for item in results)))
             numbers = numbers_in(part.module.function(item) for item in depends)
-            variables = results[0].types if request.light else common_variables(sampled) if request.describes else {}
+            common = common_variables(sampled) if request.describes else {}
             certain = () if request.light else sampling.certain(sampled, once, numbers)
             findings = [reached(file, result, item) for result, item in certain]
             if request.possible:
                 findings += [reached(file, result, item) for result, item in possible(sampled, once)]
             found = KernelEvaluation(
                 findings=tuple(findings),
-                variables=variables,
+                variables=results[0].types if request.light else common,
                 depends=depends,
                 reads={place: stamp for item in results for place, stamp in item.reads.items()},
                 reach=joined(reach_of(item, assumed=True) for item in results),

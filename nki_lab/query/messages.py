@@ -11,6 +11,7 @@ from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.kernel_runtime.interpreter import Signature
 from nki_lab.query.call_sites import CallSite, counted
 from nki_lab.source import KernelFunction, SyntaxFacts
+from nki_lab.source.trees import FunctionNode
 
 
 def named(facts: SyntaxFacts, kernel: KernelFunction, signature: Signature, item: Diagnostic) -> Diagnostic:
@@ -65,13 +66,12 @@ def not_sampled(facts: SyntaxFacts, functions: Sequence[KernelFunction], steps: 
     """Return the NKI120 finding of the functions without shapes that the budget of their file does not reach."""
     first, *others = sorted((item.node for item in functions), key=lambda node: node.lineno)
     more = f" and {len(others):,} more functions without shapes are" if others else ", which has no shapes, is"
-    return diagnose(
-        "NKI120",
-        f"{first.name}{more} not evaluated: those above took the budget of a file, {MOST_SAMPLED:,} functions without"
-        f" shapes that differ, {MOST_RUNS:,} runs of them with assumed arguments, or {steps:,} steps",
-        span=facts.name_span(first),
-        limit="an editor answers in bounded time and memory; the syntax rules apply in any case",
-        help="annotate the parameters with shapes, or split the file",
+    budget = (
+        f"those above took the budget of a file, {MOST_SAMPLED:,} functions without shapes that differ, {MOST_RUNS:,}"
+        f" runs of them with assumed arguments, or {steps:,} steps"
+    )
+    return _beyond(
+        facts, first, f"{more} not evaluated: {budget}", "annotate the parameters with shapes, or split the file"
     )
 
 
@@ -85,18 +85,21 @@ def bound_again(facts: SyntaxFacts, kernels: Sequence[KernelFunction]) -> Diagno
     """Return the NKI120 finding of the kernels that the evaluation of their module up to them does not reach."""
     first, *others = (item.node for item in kernels)
     more = f" and {len(others):,} more kernels whose names are bound again are" if others else " is"
-    return diagnose(
-        "NKI120",
-        f"{first.name}{more} not evaluated: the module is evaluated up to where a name of a kernel is bound again, and"
-        f" the definitions below took the budget of a file, {MOST_STATEMENTS:,} statements",
-        span=facts.name_span(first),
-        limit="an editor answers in bounded time and memory; the syntax rules apply in any case",
-        help="give the kernels names of their own",
+    budget = (
+        "the module is evaluated up to where a name of a kernel is bound again, and the definitions below took the"
+        f" budget of a file, {MOST_STATEMENTS:,} statements"
     )
+    return _beyond(facts, first, f"{more} not evaluated: {budget}", "give the kernels names of their own")
 
 
 MOST_STATEMENTS: Final = 30_000
 """Statements of one file that are evaluated for kernels whose names are bound again, each for every such part."""
+
+
+def _beyond(facts: SyntaxFacts, first: FunctionNode, said: str, use: str) -> Diagnostic:
+    """Return the NKI120 finding of functions that a budget does not reach, at the first of them."""
+    limit = "an editor answers in bounded time and memory; the syntax rules apply in any case"
+    return diagnose("NKI120", f"{first.name}{said}", span=facts.name_span(first), limit=limit, help=use)
 
 
 def without_shapes(facts: SyntaxFacts, kernels: Sequence[KernelFunction], sites: Sequence[CallSite]) -> Diagnostic:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 from math import gcd
 from typing import Final
 
@@ -88,7 +87,7 @@ def refutes_all(found: list[Run], calls: Iterable[tuple[int, int]], file: str) -
 
     `calls` are the places of the calls of NKI's functions in it, and in the functions of its `file` that it enters.
     """
-    operations = frozenset[Operation]().union(*(run.result.operations for run in found))
+    operations = sorted(frozenset[Operation]().union(*(run.result.operations for run in found)))
     right: set[Operation] = set()
     for run in found:
         spans = [item.span for item in run.result.diagnostics if item.outcome != "advice" or item.span is None]
@@ -118,7 +117,7 @@ def certain(
     other, or larger by the same number. Unusual sizes, among them those around the numbers of the text (`literals`),
     refute none of them.
     """
-    operations = frozenset[Operation]().union(*(run.result.operations for run in found))
+    operations = sorted(frozenset[Operation]().union(*(run.result.operations for run in found)))
     shared: dict[int, list[_Same]] = {}
     related: list[tuple[Run, _Related]] = []
     seen: set[tuple[str, Span, bool]] = set()
@@ -237,7 +236,8 @@ class _Shown(ABC):
         faults = [item for item in result.diagnostics if item.span is not None and item.severity == "error"]
         if any((item.code, item.span, item.operand) == mine for item in faults):
             return True
-        return not any(item.span and _operation_at(item.span, result.operations) == self.place for item in faults)
+        operations = sorted(result.operations)
+        return not any(item.span and _operation_at(item.span, operations) == self.place for item in faults)
 
 
 class _Same(_Shown):
@@ -325,13 +325,7 @@ _MOST_TESTS: Final = 64
 """Tests of one run; of a function with more of them nothing is certain."""
 
 
-def _operation_at(span: Span, operations: frozenset[Operation]) -> Operation | None:
-    """Return the operation that holds a place: the last one of its file that does not begin after it."""
-    places = _in_order(operations)
-    at = bisect_right(places, (span.file, span.line, span.column - 1))
-    return places[at - 1] if at and places[at - 1][0] == span.file else None
-
-
-@lru_cache(maxsize=32)
-def _in_order(operations: frozenset[Operation]) -> list[Operation]:
-    return sorted(operations)
+def _operation_at(span: Span, operations: Sequence[Operation]) -> Operation | None:
+    """Return the operation that holds a place: of those in order, the last of its file that does not begin after it."""
+    at = bisect_right(operations, (span.file, span.line, span.column - 1))
+    return operations[at - 1] if at and operations[at - 1][0] == span.file else None

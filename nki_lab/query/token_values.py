@@ -19,7 +19,8 @@ from nki_lab.query.token_kinds import Token, sort_of, token_of
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.module import argument_of
 from nki_lab.source.names import NameUses
-from nki_lab.source.trees import FUNCTIONS, FunctionNode, children, parameters
+from nki_lab.source.nesting import Nesting
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, children, lines_of, parameters
 
 Bound = tuple[Place, str, tuple[str, ...] | None]
 """Where a name is bound, and the modifiers of its value; None for one that has none."""
@@ -49,7 +50,7 @@ class Values:
                 if isinstance(part, ast.Assign):
                     self._assigned.append(part)
                 stack += children(part)
-        self._starts = [node.lineno for node in self._functions]
+        self._nesting = Nesting(self._functions, lines_of)
         self._own = {node: {arg.arg for arg in parameters(node.args)} for node in self._functions}
         for stored in self._names:
             if not isinstance(stored.ctx, ast.Load):
@@ -75,12 +76,7 @@ class Values:
 
     def _around(self, line: int) -> Iterator[FunctionNode]:
         """Yield the functions of kernel code around a line, the innermost first."""
-        for number in range(bisect_right(self._starts, line) - 1, -1, -1):
-            node = self._functions[number]
-            if node.lineno <= line <= (node.end_lineno or node.lineno):
-                yield node
-            elif node.col_offset == 0:
-                return
+        return reversed(self._nesting.around(line))
 
     def tokens(self) -> Iterator[Token]:
         """Yield the names of functions that stand for something known, and the parameters."""

@@ -7,8 +7,6 @@ times of one. Every module of this package takes part.
 from __future__ import annotations
 
 import pkgutil
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
 from importlib import import_module
 from typing import Final
 
@@ -20,7 +18,8 @@ from nki_lab.rules.rule import ProgramRule, Rule, SyntaxRule, TimedRule, rules_o
 from nki_lab.rules.timed_facts import TimedFacts
 from nki_lab.source import Dialect, SyntaxFacts
 from nki_lab.source.copies import without_copies
-from nki_lab.source.trees import FunctionNode, first_line
+from nki_lab.source.nesting import Nesting
+from nki_lab.source.trees import first_line
 
 __all__ = [
     "PROGRAM_RULES",
@@ -79,16 +78,11 @@ def _found_by(facts: SyntaxFacts, *, on_host: bool) -> list[Diagnostic]:
     """
     if not on_host:
         fewer, originals = without_copies(facts)
+        whole = Nesting(originals, lambda node: (first_line(node), node.end_lineno or node.lineno))
         found = _found_in(fewer, on_host=False)
-        if fewer is facts or not _lie_in(originals, found):
+        if fewer is facts or not any(whole.around(item.line) for item in found):
             return found
     return _found_in(facts, on_host=on_host)
-
-
-def _lie_in(functions: Iterable[FunctionNode], found: list[Diagnostic]) -> bool:
-    """Return whether any of the findings lies in one of the functions, decorators included."""
-    lines = sorted(item.line for item in found)
-    return any(bisect_left(lines, first_line(node)) < bisect_right(lines, node.end_lineno or 0) for node in functions)
 
 
 def _found_in(facts: SyntaxFacts, *, on_host: bool) -> list[Diagnostic]:

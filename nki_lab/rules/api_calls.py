@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose
@@ -34,7 +34,8 @@ from nki_lab.rules.known_values import PACKAGES, KnownValues, Method, Value, roo
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.copies import copies_in
 from nki_lab.source.names import NameUses, dotted
-from nki_lab.source.trees import last_name
+from nki_lab.source.paths import path_to
+from nki_lab.source.trees import extent, last_name
 
 RightCalls = dict[ast.Call, dict[str, Value]]
 """Calls with nothing wrong, each with the values of the names that this comes from."""
@@ -391,46 +392,7 @@ _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSIT
 
 def _around(tree: ast.Module, node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes around one, the outermost first."""
-    place: _Place = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
-    outer: ast.AST | None = tree
-    while outer is not None:
-        outer = next((part for part in _parts_at(outer, place) if part is not node and _holds(part, node, place)), None)
-        if outer is not None:
-            yield outer
-
-
-_Place = tuple[int, int]
-"""A line and a column of the parser's."""
-
-
-def _parts_at(outer: ast.AST, place: _Place) -> Iterator[ast.AST]:
-    """Yield the parts of a node, of many in a row the one that ends after a place."""
-    for _, part in ast.iter_fields(outer):
-        if isinstance(part, ast.AST):
-            yield part
-        elif isinstance(part, list):
-            in_order = len(part) > _FEW and None not in part and _NOWHERE not in map(_end, (part[0], part[-1]))
-            at = bisect_right(part, place, key=_end) if in_order else 0
-            yield from (item for item in (part[at : at + 1] if in_order else part) if isinstance(item, ast.AST))
-
-
-def _end(node: ast.AST) -> _Place:
-    """Return the place after a node."""
-    line: int | None = getattr(node, "end_lineno", None)
-    return _NOWHERE if line is None else (line, node.end_col_offset)  # type: ignore[attr-defined]
-
-
-_NOWHERE: Final = (0, 0)  # of nodes without a place
-_FEW: Final = 8  # parts that are quickly looked at one by one
-
-
-def _holds(outer: ast.AST, node: ast.AST, place: _Place) -> bool:
-    end = getattr(outer, "end_lineno", None)
-    if end is None:  # arguments, with items, comprehensions: nodes without a place
-        return any(part is node or _holds(part, node, place) for part in ast.iter_child_nodes(outer))
-    decorators: list[ast.expr] = getattr(outer, "decorator_list", [])
-    start = min((item.lineno, item.col_offset) for item in (outer, *decorators))  # type: ignore[attr-defined]
-    return bool(start <= place < (end, outer.end_col_offset))  # type: ignore[attr-defined]
+    return takewhile(lambda part: part is not node, path_to(tree, extent(node)))
 
 
 _BY_TEXT: Final = frozenset({"hasattr", "getattr", "setattr", "delattr", "patch", "object"})

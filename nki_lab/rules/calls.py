@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-from bisect import bisect_right
 from collections.abc import Iterator
-from operator import itemgetter
 from typing import Final
 
 from nki_lab.diagnostic import Related
 from nki_lab.isa.spec import TABLE
 from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
-from nki_lab.source.trees import FUNCTIONS, FunctionNode
+from nki_lab.source.nesting import Nesting
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, lines_of
 
 _MODULES: Final = ("nki", "neuronxcc.nki")
 _TENSORS: Final = frozenset({
@@ -46,13 +45,12 @@ def check_outside(facts: SyntaxFacts) -> Findings:
 
 def _calls(facts: SyntaxFacts) -> Iterator[ast.Call]:
     """Yield the calls that run when the module is loaded, but for those that `try` guards."""
-    guarded = [(node.lineno, node.end_lineno or node.lineno) for node in facts.tree.body if isinstance(node, ast.Try)]
+    guarded = Nesting([node for node in facts.tree.body if isinstance(node, ast.Try)], lines_of)
     scopes = [facts.module]
     for scope in scopes:
         scopes += [inner for inner in scope.children if isinstance(inner.node, ast.ClassDef)]
         for call in scope.calls:
-            before = bisect_right(guarded, call.lineno, key=itemgetter(0))
-            if not before or guarded[before - 1][1] < call.lineno:
+            if not guarded.around(call.lineno):
                 yield call
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -26,6 +26,7 @@ _BRANCHING: Final = (
     ast.BoolOp, ast.IfExp, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.Await, ast.Yield,
     ast.YieldFrom, ast.Assert, ast.Compare,
 )  # fmt: skip
+_FEW: Final = 8  # parts that are quickly looked at one by one
 _SUITES: Final = ("body", "orelse", "handlers", "finalbody", "cases")
 
 
@@ -86,7 +87,7 @@ def _part(node: ast.AST, place: Extent, *, exact: bool) -> ast.AST | None:
                 return found
     if not exact:
         return None
-    for child in children(node):
+    for child in _near(node, place):
         if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
             continue
         # Parts without a place of their own, such as the `for` of a comprehension, have that of what they hold.
@@ -98,6 +99,20 @@ def _part(node: ast.AST, place: Extent, *, exact: bool) -> ast.AST | None:
         elif _contains(extent(child), place):
             return child
     return None
+
+
+def _near(node: ast.AST, place: Extent) -> Iterator[ast.AST]:
+    """Yield the parts of a node, of many in a row the one that alone may contain a place."""
+    parts = children(node)
+    if len(parts) <= _FEW:
+        yield from parts
+        return
+    for _, part in ast.iter_fields(node):
+        row = part if isinstance(part, list) else [part]
+        if len(row) > _FEW and None not in row and hasattr(row[0], "end_lineno"):
+            at = bisect_left(row, place[2:], key=lambda item: extent(item)[2:])
+            row = row[at : at + 1]
+        yield from (item for item in row if isinstance(item, ast.AST))
 
 
 def _statement(suite: Sequence[ast.AST], place: Extent, *, exact: bool) -> ast.AST | None:

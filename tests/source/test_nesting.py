@@ -1,16 +1,18 @@
-"""Statements around a line, against looking at all of them."""
+"""Statements around a line, and nodes around a place, against looking at all of them."""
 
 from __future__ import annotations
 
 import ast
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_lab.rules.api_calls import _around
 from nki_lab.source.nesting import Nesting
+from nki_lab.source.paths import path_to
+from nki_lab.source.trees import extent
 
 INTERVALS = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 20)).map(lambda it: (it[0], sum(it))), max_size=30)
 FILES = sorted(Path(__file__).parents[1].glob("kernels/*.py"))[::9]
@@ -43,4 +45,5 @@ def test_the_nodes_around_one_are_those_that_it_lies_in(text: str) -> None:
             outer: list[ast.AST] = [node]
             while parents[outer[-1]] is not tree:
                 outer.append(parents[outer[-1]])
-            assert list(_around(tree, node)) == outer[:0:-1]
+            found = takewhile(lambda part, node=node: part is not node, path_to(tree, extent(node)))
+            assert list(found) == outer[:0:-1]

@@ -49,11 +49,9 @@ _PATIENCE: Final = 8
 _ATOMS: Final = frozenset(
     (type(None), bool, int, float, str, bytes, range, type(...), Unknown, Shape, np.dtype, DType, NamedDType)
 )
-_CONSTANTS: Final = (Enum, type, FunctionType, BuiltinFunctionType, np.dtype)
-
-
-Place = tuple[int, int]
+_Place = tuple[int, int]
 _Bound = tuple[str, Value]  # a name, and the value that it was first bound to
+_CONSTANTS: Final = (Enum, type, FunctionType, BuiltinFunctionType, np.dtype)
 
 
 class _Changing(Exception):  # noqa: N818 - a value, not a mistake
@@ -128,9 +126,9 @@ class ModuleStates:
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, _State | None] = OrderedDict()
         self._lost: Counter[Hashable] = Counter()
-        self._variables: dict[Place, tuple[_Bound, Variable | None]] = {}
+        self._variables: dict[_Place, tuple[_Bound, Variable | None]] = {}
 
-    def variables_of(self, bound: Iterable[tuple[Place, _Bound]]) -> dict[Place, Variable]:
+    def variables_of(self, bound: Iterable[tuple[_Place, _Bound]]) -> dict[_Place, Variable]:
         """Return the summaries of what statements of a module have bound, each made once."""
         known, found = self._variables, {}
         for place, entry in bound:
