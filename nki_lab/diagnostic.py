@@ -60,17 +60,19 @@ def character_at(text: str, column: int) -> int:
     if text.isascii():
         return min(column, len(text))
     if len(text) <= _SHORT:
-        return len(text.encode()[:column].decode(errors="ignore"))
+        data = text.encode("utf-8", "surrogatepass")
+        return len(data[:column].translate(None, _LATER)) - (b"\x7f" < data[column : column + 1] < b"\xc0")
     return bisect_right(_ends(text), column)
 
 
 @lru_cache(maxsize=16)
 def _ends(text: str) -> array[int]:
     """Return the byte columns at which the characters of a long line end: many places of it may be asked for."""
-    return array("L", accumulate(len(character.encode()) for character in text))
+    return array("L", accumulate(len(character.encode("utf-8", "surrogatepass")) for character in text))
 
 
 _SHORT: Final = 1000
+_LATER: Final = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that continue a character
 
 
 _NOWHERE: Final = Span("", 0, 0, 0, 0)

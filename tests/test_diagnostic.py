@@ -432,6 +432,12 @@ def test_a_byte_column_is_the_character_that_it_is_in(text: str, times: int, col
     assert character_at(line, column) == len(line.encode()[:column].decode(errors="ignore"))
 
 
+@pytest.mark.parametrize("times", [1, 600])
+def test_a_character_that_utf_8_lacks_counts_as_one(times: int) -> None:
+    line = "\ud800é" * times
+    assert [character_at(line, column) for column in (0, 2, 3, 4, 5, 10_000)] == [0, 0, 1, 1, 2, 2 * times]
+
+
 def test_the_places_of_a_very_long_line_are_found_fast() -> None:
     """A line of a million characters that are not ASCII is looked at once, not for each of its places."""
     line = "é" * 1_000_000

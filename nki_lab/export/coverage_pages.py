@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
+from nki_lab.diagnostic import Diagnostic, character_at
 from nki_lab.export.colours import COLOURS
 from nki_lab.export.files import replacing_folder, require_replaceable
 from nki_lab.export.findings import by_severity, counts
@@ -287,8 +287,8 @@ def _marked(text: str, line: int, sites: Sequence[CallSite]) -> Iterator[str]:
     """Yield the text of a line with the calls in it marked, the innermost where they are nested."""
     owner: list[CallSite | None] = [None] * len(text)
     for site in sites:  # the outer ones come first
-        start = _character(text, site.column) if site.line == line else len(text) - len(text.lstrip())
-        end = _character(text, site.end_column) if site.end_line == line else len(text.rstrip())
+        start = character_at(text, site.column) if site.line == line else len(text) - len(text.lstrip())
+        end = character_at(text, site.end_column) if site.end_line == line else len(text.rstrip())
         owner[start:end] = [site] * len(owner[start:end])
     at = 0
     while at < len(text):
@@ -302,11 +302,6 @@ def _marked(text: str, line: int, sites: Sequence[CallSite]) -> Iterator[str]:
             tip = f"{mine.state}: {_short(mine.name)}" + (f": {REASONS[mine.reason]}" if mine.reason else "")
             yield f'<mark class="{_CLASSES[mine.state]}" title="{escape(tip)}">{piece}</mark>'
         at = end
-
-
-def _character(text: str, column: int) -> int:
-    """Return the character that a UTF-8 byte column is."""
-    return min(len(text), len(text.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "ignore")))
 
 
 # -- style -------------------------------------------------------------------------------------------------------------

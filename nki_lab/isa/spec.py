@@ -72,6 +72,9 @@ class EngineState(Protocol):
     values: dict[int, int | float]
     add: Any
 
+    def multiply(self, left: NDArray[Any], right: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return left.T @ right, in `out` where it is given."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unmodelled:

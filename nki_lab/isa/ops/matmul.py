@@ -366,9 +366,9 @@ class nc_matmul:
             return
         stationary, moving = _dense(ins.stationary), _dense(ins.moving)
         if state.add is False:
-            np.matmul(stationary.T, moving, out=out.dst)
+            state.multiply(stationary, moving, out.dst)
             return
-        product = stationary.T @ moving
+        product = state.multiply(stationary, moving)
         np.add(
             out.dst if state.add is True else np.where(state.add.reshape(product.shape), out.dst, np.float32(0)),
             product,

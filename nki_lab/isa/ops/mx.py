@@ -331,7 +331,7 @@ class nc_matmul_mx:
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         """`state.add`: False, True, or a mask in the shape of dst's view, of the elements that are added to."""
-        product = _scaled(ins, use, "stationary").T @ _scaled(ins, use, "moving")
+        product = state.multiply(_scaled(ins, use, "stationary"), _scaled(ins, use, "moving"))
         former = out.dst.astype(np.float32)
         if state.add is True:
             product += former

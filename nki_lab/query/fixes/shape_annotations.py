@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.diagnostic import Diagnostic, Span, character_at
 from nki_lab.kernel_runtime.interpreter import tensor_parameters
 from nki_lab.source.trees import FUNCTIONS, first_line
 
@@ -89,12 +89,7 @@ def _span(node: ast.expr | ast.arg, lines: Sequence[str], file: str) -> Span:
     return Span(
         file,
         node.lineno,
-        _character(lines, node.lineno, node.col_offset) + 1,
+        character_at(lines[node.lineno - 1], node.col_offset) + 1,
         end_line,
-        _character(lines, end_line, end) + 1,
+        character_at(lines[end_line - 1], end) + 1,
     )
-
-
-def _character(lines: Sequence[str], line: int, column: int) -> int:
-    """Return the 0-based character that a UTF-8 byte column is."""
-    return len(lines[line - 1].encode("utf-8", "surrogatepass")[:column].decode("utf-8", "ignore"))

@@ -1,8 +1,13 @@
 """The threads that products take."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nki_lab.kernel_runtime.numerics import blas
 
@@ -34,3 +39,98 @@ def test_values_leave_the_threads_as_they_are() -> None:
     assert len(seen) == 800
     assert set(seen) <= {0, 1}
     assert blas.threads() == before
+
+
+SIDES = st.integers(2, 600)
+
+
+@pytest.mark.skipif(blas.threads() < 2, reason="products have one thread here")
+@given(st.integers(1, 256), SIDES, SIDES, st.integers(0, 2**32 - 1))
+def test_products_of_tiles_have_the_same_bits_with_any_number_of_threads(k: int, m: int, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    left, right, sums = (rng.standard_normal(shape, np.float32) for shape in ((k, m), (k, n), (m, n)))
+
+    def products() -> list[bytes]:
+        added = sums.copy()
+        blas.accumulate(left, right, added, add=True)
+        return [np.matmul(left.T, right).tobytes(), added.tobytes()]
+
+    with blas.single_thread():
+        alone = products()
+    assert products() == alone
+
+
+class Machine:
+    """A clock, and products that take one nanosecond a multiplication alone, and `together` times that with others."""
+
+    def __init__(self) -> None:
+        self.time, self.is_alone, self.together = 0, False, 0.5
+        self.pace = blas.Pace(lambda: self.time, self.alone)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        self.is_alone = True
+        yield
+        self.is_alone = False
+
+    def multiply(self, count: int) -> bool:
+        self.time += int(count * (1 if self.is_alone else self.together))
+        return self.is_alone
+
+    def run(self, count: int = 1_000_000) -> bool:
+        """Return whether a product took one thread."""
+        return bool(self.pace.run(count, self.multiply, count))
+
+    def alone_for(self) -> int:
+        """Return the milliseconds, which are products, before one takes all threads again."""
+        count = 0
+        while self.run():
+            count += 1
+        return count
+
+
+def test_the_first_products_of_a_size_take_one_thread() -> None:
+    machine = Machine()
+    assert [machine.run() for _ in range(6)] == [True, True, True, False, False, False]
+    assert [machine.run(5_000_000) for _ in range(4)] == [True, True, True, False]
+    assert not machine.run(1_010_000)
+
+
+def test_products_take_one_thread_for_a_while_where_others_make_them_wait() -> None:
+    machine = Machine()
+    for _ in range(3):
+        machine.run()
+    machine.together = 30
+    assert [machine.alone_for() for _ in range(9)] == [0, 50, 100, 200, 400, 800, 1600, 2000, 2000]
+    machine.together = 0.5
+    assert machine.alone_for() == 2000
+    assert not any(machine.run() for _ in range(20))
+
+
+def test_the_pause_is_short_again_after_a_calm_time() -> None:
+    machine = Machine()
+    for _ in range(3):
+        machine.run()
+    machine.together = 30
+    assert [machine.alone_for() for _ in range(4)] == [0, 50, 100, 200]
+    machine.together = 0.5
+    assert machine.alone_for() == 400
+    machine.time += 10_000_000_000
+    machine.together = 30
+    assert [machine.alone_for() for _ in range(3)] == [0, 50, 100]
+
+
+def test_a_product_that_is_a_little_slow_changes_nothing() -> None:
+    machine = Machine()
+    for _ in range(3):
+        machine.run()
+    machine.together = 3.9
+    assert not any(machine.run() for _ in range(20))
+
+
+def test_a_product_may_have_a_place_for_its_result() -> None:
+    left, right = np.arange(6.0).reshape(2, 3), np.arange(8.0).reshape(2, 4)
+    out = np.zeros((3, 4))
+    assert blas.multiply(left, right, out) is out
+    assert (out == blas.multiply(left, right)).all()
+    assert (out == left.T @ right).all()
