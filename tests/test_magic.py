@@ -346,6 +346,14 @@ def test_a_syntax_error_is_shown_as_ipython_shows_it(notebook: Notebook) -> None
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("body", ["await sleep(0)", "x = 1\nasync with x:\n    pass", "[i async for i in x]"])
+def test_a_cell_that_awaits_is_told_where_it_runs(notebook: Notebook, body: str) -> None:
+    done = notebook.run(f"%%nki\nran = True\n{body}")
+    assert "SyntaxError" in done.printed and "without %%nki" in done.printed
+    assert "nki_lab/magic" not in done.printed
+    assert "ran" not in notebook.shell.user_ns
+
+
 # -- findings ----------------------------------------------------------------------------------------------------------
 
 
@@ -780,6 +788,34 @@ def test_a_cell_without_results_is_not_compared(notebook: Notebook) -> None:
     assert "no kernel was called" in notebook.good(f"%%nki --check-against x\n{ADD}").text
     profiled = notebook.good(f"%%nki --check-against x\n{ADD}\nadd(nki_lab.spec((128, 16), 'float32'), x)")
     assert "add has no results" in profiled.text
+
+
+@pytest.mark.parametrize("mark", ["'", '"'])
+def test_quotes_hold_the_value_of_an_option_together(notebook: Notebook, mark: str, tmp_path: Path) -> None:
+    folder = tmp_path / "my run"
+    options = f"--inputs {mark}randn(seed=0){mark} --target {mark}trn2{mark} --save {mark}{folder}{mark} --no-view"
+    notebook.good(f"%%nki {options}\n{ADD}\nresult = add(*[nki_lab.spec((128, 8), np.float32)] * 2)")
+    assert folder.is_dir()
+    assert notebook.shell.user_ns["result"].any()
+
+
+@pytest.mark.parametrize(
+    ("line", "says"), [("--save ''", "--save is empty"), ("--target 'trn2", "No closing quotation")]
+)
+def test_a_line_that_is_not_understood_is_a_coded_error(notebook: Notebook, line: str, says: str) -> None:
+    done = notebook.run(f"%%nki {line}\nx = 1")
+    assert "NKI002" in done.printed and says in done.printed
+    assert "Traceback" not in done.printed
+
+
+def test_a_line_that_begins_with_the_module_is_python(notebook: Notebook) -> None:
+    """IPython takes a word at the beginning of a cell for a magic of a line, where there is one."""
+    manager = notebook.shell.magics_manager
+    del manager.magics["cell"]["nki"]
+    manager.register_lazy("nki", "nki_lab")
+    nki_lab.load_ipython_extension(notebook.shell)
+    for text in ("nki", "nki;", "nki is None", "%%nki\nnki"):
+        notebook.good(text)
 
 
 def test_an_unknown_option_has_a_near_miss(notebook: Notebook) -> None:

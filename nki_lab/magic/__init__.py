@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import linecache
+import re
 import types
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from IPython.core.magic import Magics, cell_magic, magics_class, output_can_be_s
 from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.utils.process import arg_split
 
+from nki_lab import import_hint
 from nki_lab.call_records.choices import choices
 from nki_lab.call_records.recorder import recorder
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error
@@ -30,7 +32,7 @@ from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.source_location import is_ours
 from nki_lab.magic import cell as cells
 from nki_lab.magic import display, notebook_context
-from nki_lab.magic.checked import checked, unquoted
+from nki_lab.magic.checked import checked
 from nki_lab.magic.companion import start
 from nki_lab.magic.compared import EarlierRuns, compared, on_targets
 from nki_lab.magic.live import LiveView
@@ -57,13 +59,32 @@ def _arguments(line: str) -> Namespace:
     """Return the options of a magic's line; NKI002 for an option that there is not."""
     __tracebackhide__ = True
     parser = NkiMagics.nki.parser
-    given, unknown = parser.parse_known_args(arg_split(line))
+    try:
+        words = arg_split(line)
+    except ValueError as error:  # IPython splits as a shell does
+        help_ = "close the quotes, or put others around it"
+        raise coded_error("NKI002", f"{line}: {error}", operand="%%nki", help=help_) from None
+    given, unknown = parser.parse_known_args(words)
     if unknown:
         options = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
         near = did_you_mean(unknown[0].partition("=")[0], options)
         listed = f"options: {', '.join(options)}"
         raise coded_error("NKI002", f"%%nki has no option {unknown[0]}", operand="%%nki", help=near or listed)
+    for action in parser._actions:
+        value = getattr(given, action.dest, None)
+        if isinstance(value, str):
+            value = _unquoted(value)
+            setattr(given, action.dest, value)
+            if not value:
+                option = action.option_strings[0]
+                raise coded_error("NKI002", f"{option} is empty", operand="%%nki", help=f"{option}: {action.help}")
     return cast("Namespace", given)
+
+
+def _unquoted(word: str) -> str:
+    """Return a word without the quotes that keep it together in the magic's line."""
+    quoted = len(word) > 1 and word[0] == word[-1] and word[0] in "'\""
+    return word[1:-1] if quoted else word
 
 
 @magics_class
@@ -162,10 +183,9 @@ class NkiMagics(Magics):
             if arguments.check_against:
                 display.publish(checked(runs.last, arguments.check_against, self.shell.user_ns))
             if arguments.compare:
-                asked = unquoted(arguments.compare)
-                display.publish(compared(runs.last, asked, self._earlier, self.shell.user_ns))
+                display.publish(compared(runs.last, arguments.compare, self._earlier, self.shell.user_ns))
             if arguments.targets:
-                display.publish(on_targets(runs.last, unquoted(arguments.targets)))
+                display.publish(on_targets(runs.last, arguments.targets))
             self._earlier.add(runs.last)
             self._earlier.settle()
             return None if arguments.no_view and runs.is_last(value) else value
@@ -322,8 +342,14 @@ class _NotPythonError(Exception):
 def _not_python(shell: InteractiveShell, error: SyntaxError) -> Exception:
     """Return the error that shows a syntax error as IPython does. A SyntaxError would be shown with our frames."""
     reported = type(type(error).__name__, (_NotPythonError,), {"__module__": __name__})(str(error))
-    _render(reported, shell.SyntaxTB.structured_traceback(type(error), error, []))
+    lines = shell.SyntaxTB.structured_traceback(type(error), error, [])
+    if _AWAITS.search(str(error)):
+        lines = [*lines, "%%nki runs a cell without an event loop: put what awaits into a cell without %%nki"]
+    _render(reported, lines)
     return reported
+
+
+_AWAITS: Final = re.compile("await|async")
 
 
 def _render(error: BaseException, lines: list[str]) -> None:
@@ -384,6 +410,7 @@ _recorded: Final[WeakSet[InteractiveShell]] = WeakSet()
 
 def load(shell: InteractiveShell) -> None:
     """Make `%%nki` known to a shell, and NKI importable in it; from now on calls of kernels are recorded."""
+    import_hint.forget_magic(shell)
     shell.register_magics(NkiMagics)
     _record(shell)
     notebook_context.install(shell, NkiMagics.nki.parser)

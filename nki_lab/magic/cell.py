@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -43,6 +43,9 @@ class Cell:
     source: ModuleSource
     number: int
     tree: ast.Module = field(repr=False)
+    statements: CodeType = field(repr=False)
+    value: CodeType | None = field(repr=False)
+    """The last line, where it is an expression."""
 
     @property
     def name(self) -> str:
@@ -82,7 +85,16 @@ def read(shell: InteractiveShell, line: str, body: str) -> Cell:
     keep(source)  # the same text may stand under this name with what it meant before
     # Whatever the user has IPython do to trees is done to another one: this one is shared.
     tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name)) if shell.ast_transformers else source.tree
-    return Cell(source, number, tree)
+    return Cell(source, number, tree, *_compiled(tree, name, shell))
+
+
+def _compiled(tree: ast.Module, name: str, shell: InteractiveShell) -> tuple[CodeType, CodeType | None]:
+    """Return the code of a cell's statements, and of its last line where that is an expression."""
+    body = list(tree.body)
+    last = body.pop() if body and isinstance(body[-1], ast.Expr) and shell.ast_node_interactivity != "none" else None
+    statements = shell.compile(ast.Module(body, tree.type_ignores), name, "exec")
+    value = shell.compile(ast.Expression(last.value), name, "eval") if isinstance(last, ast.Expr) else None
+    return statements, value
 
 
 def running_number(shell: InteractiveShell) -> int:
@@ -214,10 +226,6 @@ def _home(value: object) -> str:
 def execute(cell: Cell, shell: InteractiveShell) -> object:
     """Run the cell in the notebook's namespace; gives the value of its last line where that is an expression."""
     __tracebackhide__ = True
-    body = list(cell.tree.body)
-    last = body.pop() if body and isinstance(body[-1], ast.Expr) and shell.ast_node_interactivity != "none" else None
     spaces = shell.user_global_ns, shell.user_ns
-    exec(shell.compile(ast.Module(body, cell.tree.type_ignores), cell.name, "exec"), *spaces)
-    if not isinstance(last, ast.Expr):
-        return None
-    return eval(shell.compile(ast.Expression(last.value), cell.name, "eval"), *spaces)
+    exec(cell.statements, *spaces)
+    return None if cell.value is None else eval(cell.value, *spaces)

@@ -22,7 +22,7 @@ def checked(run: Run | None, expression: str, namespace: Mapping[str, Any]) -> B
     if run.error is not None or not run.outputs:
         return _note(expression, f"{run.name} has no results")
     try:
-        wanted = run.expected(eval(unquoted(expression), dict(namespace)))
+        wanted = run.expected(eval(expression, dict(namespace)))
         found = [compare(actual, want) for actual, want in zip(run.outputs, wanted, strict=True)]
     except Exception as error:  # noqa: BLE001 - the user's expression may raise anything
         return _note(expression, f"{type(error).__name__}: {error}")
@@ -39,12 +39,6 @@ def checked(run: Run | None, expression: str, namespace: Mapping[str, Any]) -> B
     more = f'<p class="more">cause: {escape(cause)}</p>' if cause else ""
     table = f"<section><table><tr>{head}</tr>{body}</table>{more}</section>"
     return bundle(text, f'<div class="card"><header><b>{escape(title)}</b></header>{table}</div>')
-
-
-def unquoted(expression: str) -> str:
-    """Return an expression without the quotes that keep it together in the magic's line."""
-    quoted = len(expression) > 1 and expression[0] == expression[-1] and expression[0] in "'\""
-    return expression[1:-1] if quoted else expression
 
 
 def _row(number: int, item: Comparison, count: int) -> tuple[str, ...]:

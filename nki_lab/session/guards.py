@@ -16,11 +16,12 @@ class Guards:
     All values are constants by `programs.key_of`: what is the same object has the same value.
     """
 
-    __slots__ = ("_cells", "_functions", "_names")
+    __slots__ = ("_cells", "_functions", "_names", "_watched")
 
     def __init__(self) -> None:
         self._functions: list[tuple[FunctionType, CodeType, Any, Any]] = []
         self._names: list[tuple[Mapping[str, Any], str, object]] = []
+        self._watched: set[tuple[int, str]] = set()  # of those, to hold each once
         self._cells: list[tuple[CellType, object]] = []
 
     def watch(self, function: FunctionType, names: Iterable[str]) -> None:
@@ -28,14 +29,17 @@ class Guards:
         named = function.__kwdefaults__
         self._functions.append((function, function.__code__, function.__defaults__, named))
         space = function.__globals__
-        self._names += [(space, name, space.get(name, MISSING)) for name in names]
-        if named:
-            self._names += [(named, name, value) for name, value in named.items()]
+        for name in names:
+            self.watch_name(space, name)
+        for name in named or ():
+            self.watch_name(named, name)
         self._cells += [(cell, cell.cell_contents) for cell in function.__closure__ or ()]
 
     def watch_name(self, space: Mapping[str, Any], name: str) -> None:
         """Note the meaning of a name."""
-        self._names.append((space, name, space.get(name, MISSING)))
+        if (id(space), name) not in self._watched:
+            self._watched.add((id(space), name))
+            self._names.append((space, name, space.get(name, MISSING)))
 
     def hold(self) -> bool:
         """Check that everything is as it was."""

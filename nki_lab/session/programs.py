@@ -15,7 +15,7 @@ import dis
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -45,6 +45,7 @@ _PURE: Final = frozenset({
     "Ellipsis", "NotImplemented", "AssertionError", "ValueError", "TypeError",
 })  # fmt: skip
 _PURE_TYPES: Final = (bool, int, float, str, tuple, type(None))
+_OF_MODULES: Final = (bool, int, float, str, FunctionType)
 _OURS: Final = frozenset({"nki", "neuronxcc", "nki_lab"})
 _ROOTS: Final = _OURS | {"numpy", "ml_dtypes", "math"}
 # Attributes behind which those modules hold files or state.
@@ -189,7 +190,9 @@ def _is_known(value: object) -> bool:
     """Return whether `value` belongs to NKI, NumPy or math, whose functions and classes do not change."""
     if isinstance(value, ModuleType):
         return _root(value.__name__) in _ROOTS and value.__name__ != "numpy.random"
-    if isinstance(value, (Enum, np.ufunc)):
+    if isinstance(value, np.ufunc):  # those of np.frompyfunc call Python
+        return getattr(np, value.__name__, None) is value
+    if isinstance(value, Enum):
         return _root(type(value).__module__) in _ROOTS
     if isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, (type(None), ModuleType)):
         return False  # the method of an object, such as the generator behind numpy.random.rand
@@ -197,8 +200,12 @@ def _is_known(value: object) -> bool:
 
 
 def _function(function: FunctionType, seen: _Seen) -> Hashable:
-    """A function by its code and by what the names in it mean now."""
-    if _root(function.__module__) in _OURS or (_root(function.__module__) == "numpy" and function.__name__ != "load"):
+    """A function by its code and by what the names in it mean now.
+
+    Those of NKI and NumPy are told by their globals: `functools.wraps` gives a helper the `__module__` of another.
+    """
+    home = _root(function.__globals__.get("__name__"))
+    if home in _OURS or (home == "numpy" and function.__name__ != "load"):
         return function
     if function in seen:
         return seen[function]
@@ -214,6 +221,8 @@ def _function(function: FunctionType, seen: _Seen) -> Hashable:
             if value is np and _attributes_of(code) & _IMPURE_NUMPY:
                 raise _NotConstantError
             read.append((name, _value(value, seen)))
+            if isinstance(value, ModuleType):
+                read += _members_of(value, _attributes_of(code), seen, {value})
         elif name not in _PURE and hasattr(builtins, name):
             raise _NotConstantError
         else:
@@ -227,6 +236,36 @@ def _function(function: FunctionType, seen: _Seen) -> Hashable:
     defaults = tuple(_value(item, seen) for item in function.__defaults__ or ())
     named = tuple((name, _value(item, seen)) for name, item in (function.__kwdefaults__ or {}).items())
     return (code, code.co_filename, tuple(read), closure, defaults, named)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """An object that equals none but itself."""
+
+    item: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.item is self.item
+
+    def __hash__(self) -> int:
+        return id(self.item)
+
+
+def _members_of(
+    module: ModuleType, names: frozenset[str], seen: _Seen, within: set[ModuleType]
+) -> Iterator[tuple[str, Hashable]]:
+    """Yield what some names of a module, and of those in it, mean now: a kernel's author may put others there."""
+    space = vars(module)
+    for name in sorted(names & space.keys()):
+        item = space[name]
+        if seen.guards is not None:
+            seen.guards.watch_name(space, name)
+        if isinstance(item, ModuleType):
+            if item not in within and _is_known(item):
+                within.add(item)
+                yield from _members_of(item, names, seen, within)
+        else:
+            yield name, _value(item, seen) if type(item) in _OF_MODULES else _Same(item)
 
 
 _names: WeakKeyDictionary[CodeType, tuple[str, ...] | None] = WeakKeyDictionary()

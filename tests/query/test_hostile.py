@@ -121,6 +121,21 @@ HUGE = {
 }
 
 
+NESTED = {
+    "iterables of lists": "z = " + "[x for x in " * 30 + "y" + "]" * 30,
+    "iterables of dicts": "z = " + "{x: x for x in " * 30 + "y" + "}" * 30,
+    "iterables of generators": "z = " + "list(x for x in " * 30 + "y" + ")" * 30,
+    "items": "z = " + "[" * 30 + "y" + " for x in (1,)]" * 30,
+    "annotations": f"@nki.jit\ndef assumed(x: {'list[' * 30}int{']' * 30}):\n    nl.exp(x)\n",
+    "tuples in annotations": f"@nki.jit\ndef assumed(x: {'tuple[' * 30}int{', ...]' * 30}):\n    nl.exp(x)\n",
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_what_is_nested_is_looked_at_once(name: str) -> None:
+    answered(HEADS["current"] + NESTED[name] + "\n")
+
+
 @pytest.mark.parametrize("name", HUGE)
 def test_huge_values_and_endless_work_are_bounded(name: str) -> None:
     dialect = "beta1" if "range" in name or "rank" in name else "current"

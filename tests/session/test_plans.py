@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import weakref
@@ -72,6 +73,76 @@ def test_the_second_call_has_a_plan() -> None:
     assert not planned(first) and planned(second)
     assert (second.outputs == 4).all() and (first.outputs == 2).all()
     assert second.diagnostics == first.diagnostics and second.program is first.program
+
+
+SCALES = [2.0]
+
+
+@functools.wraps(nl.add)
+def named_as_ours(tile):
+    return nl.multiply(tile, SCALE)
+
+
+@functools.wraps(np.add)
+def named_as_numpys(tile):
+    return nl.multiply(tile, SCALES[0])
+
+
+def by_ours(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, named_as_ours(nl.load(a)))
+    return out
+
+
+def by_numpys(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, named_as_numpys(nl.load(a)))
+    return out
+
+
+def test_a_helper_that_bears_the_name_of_a_library_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`functools.wraps` gives a function the `__module__` of another."""
+    a = ones(128, 64)
+    assert [execute(kernel, a).outputs[0, 0] for kernel in (by_ours, by_numpys) * 2] == [2, 2, 2, 2]
+    monkeypatch.setattr(sys.modules[__name__], "SCALE", 5.0)
+    monkeypatch.setattr(sys.modules[__name__], "SCALES", [7.0])
+    assert [execute(kernel, a).outputs[0, 0] for kernel in (by_ours, by_numpys) * 2] == [5, 7, 5, 7]
+
+
+looked_up = np.frompyfunc(lambda value: SCALES[0] * value, 1, 1)
+
+
+def by_python(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.multiply(nl.load(a), float(looked_up(1.0))))
+    return out
+
+
+def test_a_ufunc_may_call_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = ones(128, 64)
+    assert [execute(by_python, a).outputs[0, 0] for _ in range(2)] == [2, 2]
+    monkeypatch.setattr(sys.modules[__name__], "SCALES", [5.0])
+    assert [execute(by_python, a).outputs[0, 0] for _ in range(2)] == [5, 5]
+
+
+def by_member(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.added_to_nki(nl.load(a), nl.ADDED_TO_NKI))
+    return out
+
+
+def test_what_is_put_into_a_module_of_nki_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = ones(128, 64)
+    for function, number, result in (
+        (nl.add, 1.0, 2),
+        (nl.add, 3.0, 4),
+        (nl.multiply, 3.0, 3),
+        (nl.subtract, 3.0, -2),
+        (nl.add, 1.0, 2),
+    ):
+        monkeypatch.setattr(nl, "added_to_nki", function, raising=False)
+        monkeypatch.setattr(nl, "ADDED_TO_NKI", number, raising=False)
+        assert [execute(by_member, a).outputs[0, 0] for _ in range(3)] == [result] * 3
 
 
 def test_a_global_of_a_helper_counts(monkeypatch: pytest.MonkeyPatch) -> None:

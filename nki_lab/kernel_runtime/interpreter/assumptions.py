@@ -323,13 +323,15 @@ class _Maker:
     def _generic(self, kind: str, inner: ast.expr, name: str, use: Use, frame: Frame, depth: int) -> Value:
         if kind == "Optional":
             return self.value(inner, name, use, frame, depth)
+        if depth > 2 * _DEPTH:  # each list in lists holds two
+            return UNKNOWN
         parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
         if kind in ("tuple", "Tuple"):
             if len(parts) == 2 and isinstance(parts[1], ast.Constant) and parts[1].value is ...:
                 parts = [parts[0]] * 2
-            return tuple(self.value(part, f"{name}.{n}", Use(), frame, depth) for n, part in enumerate(parts))
+            return tuple(self.value(part, f"{name}.{n}", Use(), frame, depth + 1) for n, part in enumerate(parts))
         if kind in ("list", "List", "Sequence"):
-            return [self.value(parts[0], f"{name}.{n}", Use(), frame, depth) for n in range(2)]
+            return [self.value(parts[0], f"{name}.{n}", Use(), frame, depth + 1) for n in range(2)]
         return self.tensor(name, use) if kind in TENSORS else UNKNOWN
 
     def varied(self, default: Value, name: str) -> Value:

@@ -275,12 +275,12 @@ def _comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.Dic
     outermost = compile_expression(node.generators[0].iter, scope)
     loops = [
         (
-            compile_expression(part.iter, inner),
+            compile_expression(part.iter, inner) if number else outermost,
             compile_target(part.target, inner),
             [compile_condition(test, node, inner) for test in part.ifs],
             iteration_place(part.iter, node),
         )
-        for part in node.generators
+        for number, part in enumerate(node.generators)
     ]
     parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
     row = [compile_expression(part, inner) for part in parts]
