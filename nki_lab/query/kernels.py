@@ -167,8 +167,7 @@ class _ModuleEvaluation:
                     self._findings.append(messages.not_evaluated(facts, kernel, reason))
                     self._excused[name] = "other-dialect"
                 elif part.module.function(name) is not kernel.node:
-                    reason = "is made inside another function: only its syntax is checked"
-                    self._findings.append(messages.not_evaluated(facts, kernel, reason))
+                    self._findings.append(messages.out_of_reach(facts, kernel))
                 elif not self._evaluate_all(part, kernel, known.get(name, ())):
                     unshaped.append((part, kernel))
             self._evaluate_others(called)

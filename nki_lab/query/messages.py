@@ -11,7 +11,8 @@ from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.kernel_runtime.interpreter import Signature
 from nki_lab.query.call_sites import CallSite, counted
 from nki_lab.source import KernelFunction, SyntaxFacts
-from nki_lab.source.trees import FunctionNode
+from nki_lab.source.paths import path_to
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, extent
 
 
 def named(facts: SyntaxFacts, kernel: KernelFunction, signature: Signature, item: Diagnostic) -> Diagnostic:
@@ -49,6 +50,19 @@ def not_evaluated(facts: SyntaxFacts, kernel: KernelFunction, reason: str) -> Di
     """Return the NKI122 finding of a kernel that is not evaluated at all."""
     message = f"{kernel.node.name} {reason}"
     return diagnose("NKI122", message, span=facts.name_span(kernel.node), limit="the syntax rules apply in any case")
+
+
+def out_of_reach(facts: SyntaxFacts, kernel: KernelFunction) -> Diagnostic:
+    """Return the NKI122 finding of a kernel that no name of the module's stands for, with the reason."""
+    place, where = extent(kernel.node), "in a branch, and another definition of the name stands"
+    for node in path_to(facts.tree, place):
+        if node is kernel.node:
+            break
+        if isinstance(node, FUNCTIONS):
+            where = "inside another function"
+        elif isinstance(node, ast.ClassDef):
+            where = f"in the class {node.name}"
+    return not_evaluated(facts, kernel, f"is defined {where}: only its syntax is checked")
 
 
 def out_of_steps(facts: SyntaxFacts, kernel: KernelFunction, steps: int) -> Diagnostic:

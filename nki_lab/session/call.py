@@ -463,6 +463,6 @@ class Call:
 
 
 def _raised_by_us(error: BaseException) -> bool:
-    """Whether the innermost frame of the traceback is nki_lab's."""
-    steps = list(traceback_steps(error))
+    """Whether the innermost frame of the traceback is nki_lab's. Whoever asks for an attribute has asked for it."""
+    steps = [step for step in traceback_steps(error) if step.tb_frame.f_code.co_name != "__getattr__"]
     return bool(steps) and is_ours(steps[-1].tb_frame)

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.source.scopes import Scope, inner_nodes
-from nki_lab.source.trees import Extent, branches, extent, first_line
+from nki_lab.source.trees import Extent, FunctionNode, branches, extent, first_line
 from nki_lab.source_files import lines_of
 
 PARSER_FAILURES: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
@@ -78,6 +78,14 @@ class ModuleSource:
         """Return whether lines above this one, of its cell, are unread: what stands here may belong to them."""
         start = max((cell.start for cell in self.cells if cell.start < line), default=0)
         return any(start < other < line for other in self.unread)
+
+    def lacks_lines_of(self, node: FunctionNode | ast.Lambda) -> bool:
+        """Return whether unread lines belong to a function, or may: they stand behind it, before the next statement."""
+        if not self.unread:
+            return False
+        end = node.end_lineno or node.lineno
+        after = min((other.lineno for other in self.tree.body if other.lineno > end), default=len(self.lines) + 1)
+        return any(node.lineno < line < after for line in self.unread)
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -176,3 +177,40 @@ def test_host_code_without_tensors_disables_no_rule_about_tensors(host: str) -> 
     body = f"b = acc\n    {host}\n    nisa.tensor_copy(dst=acc, src=t)\n    nisa.dma_copy(dst=out, src=x)"
     found = findings("import os, time\nimport numpy as np\nfrom log import logger\n" + _STORED.format(body=body))
     assert {"NKI301", "NKI414"} <= {item.code for item in found}
+
+
+_KERNEL = """\
+@nki.jit
+def kernel(x: nt.tensor[(128, 64), nl.float32]):
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(x))
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (f"class Kernels:\n{indent(_KERNEL, '    ')}", "is defined in the class Kernels"),
+        (f"def made():\n{indent(_KERNEL, '    ')}    return kernel\n", "is defined inside another function"),
+        (f"if True:\n{indent(_KERNEL, '    ')}else:\n{indent(_KERNEL, '    ')}", "another definition of the name"),
+    ],
+)
+def test_a_kernel_that_is_not_evaluated_is_told_why(source: str, says: str) -> None:
+    (found,) = findings(source)
+    assert found.code == "NKI122"
+    assert says in found.message
+
+
+@pytest.mark.parametrize(
+    "fault", ["        nl.store(out, nl.load(x))", "    nl.store(out, nl.load(x)))", "    nl.store(out"]
+)
+def test_lines_that_cannot_be_read_may_write_the_result(fault: str) -> None:
+    found = findings(_KERNEL.replace("    nl.store(out, nl.load(x))", fault))
+    assert {item.code for item in found} == {"NKI101"}
+
+
+def test_lines_of_another_function_that_cannot_be_read_hide_nothing() -> None:
+    unwritten = _KERNEL.replace("    nl.store(out, nl.load(x))\n", "")
+    found = findings(f"def torn():\n    x = )\n\n\n{unwritten}\n\ndef torn():\n    x = )\n")
+    assert [item.code for item in found] == ["NKI101", "NKI308", "NKI101"]

@@ -377,6 +377,7 @@ def run_body(frame: Frame, function: Function) -> None:
         if frame.module is frame.interpreter.main:
             frame.interpreter.entered.add(function.qualname)
             frame.interpreter.called.add(function.qualname)
+            frame.interpreter.lacks_lines |= frame.module.source.lacks_lines_of(function.node)
             for arg in parameters(function.node.args):
                 value = frame.locals.get(arg.arg, UNKNOWN)
                 frame.interpreter.types.setdefault((arg.lineno, arg.col_offset), (arg.arg, value))

@@ -327,6 +327,8 @@ def _run_kernel(
     except RecursionError:
         interpreter.guards = 0
         interpreter.record(budget_reached("nested too deeply to be evaluated"), function.node, frame)
+    if interpreter.lacks_lines:
+        interpreter.tainted |= set(builder.program.buffers)
     if math.prod(grid) > PROGRAMS:
         interpreter.tainted |= {buffer for buffer in builder.program.buffers if buffer.space is MemoryRegion.shared_hbm}
 
