@@ -31,8 +31,9 @@ class Guards:
         space = function.__globals__
         for name in names:
             self.watch_name(space, name)
-        for name in named or ():
-            self.watch_name(named, name)
+        if named:
+            for name in named:
+                self.watch_name(named, name)
         self._cells += [(cell, cell.cell_contents) for cell in function.__closure__ or ()]
 
     def watch_name(self, space: Mapping[str, Any], name: str) -> None:

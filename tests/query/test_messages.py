@@ -214,3 +214,14 @@ def test_lines_of_another_function_that_cannot_be_read_hide_nothing() -> None:
     unwritten = _KERNEL.replace("    nl.store(out, nl.load(x))\n", "")
     found = findings(f"def torn():\n    x = )\n\n\n{unwritten}\n\ndef torn():\n    x = )\n")
     assert [item.code for item in found] == ["NKI101", "NKI308", "NKI101"]
+
+
+@pytest.mark.parametrize(
+    "endless", ["for i in range(10**9):\n    pass", "while True:\n    pass", "K = sum(range(10**12))"]
+)
+@pytest.mark.parametrize("times", [1, 6])
+def test_an_endless_statement_of_a_module_hides_no_kernel(endless: str, times: int) -> None:
+    wide = _KERNEL.replace("128, 64", "256, 64")
+    found = findings(f"{endless}\n" * times + wide)
+    assert [item.code for item in found if item.severity == "information"] == ["NKI120"] * times
+    assert [item.code for item in found if item.severity == "error"] == ["NKI204"]

@@ -6,7 +6,6 @@ from nki_lab.kernel_runtime.interpreter import definitions, exceptions, expressi
 from nki_lab.kernel_runtime.interpreter.builtins import functions, standard_library
 from nki_lab.kernel_runtime.interpreter.builtins.launching_libraries import host_modules
 from nki_lab.kernel_runtime.interpreter.builtins.numpy_functions import numpy_namespace
-from nki_lab.kernel_runtime.interpreter.compiler import run_module as run_statements
 from nki_lab.kernel_runtime.interpreter.interpreter import Interpreter
 from nki_lab.kernel_runtime.interpreter.limits import Budget, FunctionExit, OverBudget, PendingException, budget_reached
 from nki_lab.kernel_runtime.interpreter.module_finder import NOTEBOOK, ModuleFinder
@@ -26,7 +25,7 @@ def assemble(
     given = host_modules() if host else {"numpy": numpy_namespace({})}
     if host and library is not None:  # a kernel takes arrays as arguments only
         given[NOTEBOOK] = Namespace(NOTEBOOK, library.arrays)
-    return Interpreter(module, budget, Imports(given), run=run_statements, host=host, library=library)
+    return Interpreter(module, budget, Imports(given), run=statements.run_module, host=host, library=library)
 
 
 def run_module(interpreter: Interpreter) -> bool:
@@ -36,7 +35,7 @@ def run_module(interpreter: Interpreter) -> bool:
     """
     try:
         with evaluation():
-            run_statements(interpreter.base)
+            statements.run_module(interpreter.base)
     except (FunctionExit, PendingException):
         return True
     except OverBudget as end:

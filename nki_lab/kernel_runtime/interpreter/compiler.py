@@ -108,12 +108,6 @@ def _compile_body(function: Function) -> Callable[[Frame], object]:
     return run
 
 
-def run_module(frame: Frame) -> None:
-    """Run the statements of a module in its frame."""
-    source = frame.module.source
-    source.once("compiled", lambda: compile_block(source.tree.body, source.scope))(frame)
-
-
 def compile_defaults(arguments: ast.arguments, scope: Scope) -> Callable[[Frame], Names]:
     """Return the function that evaluates the defaults of parameters where a function is defined."""
     positional = [*arguments.posonlyargs, *arguments.args]

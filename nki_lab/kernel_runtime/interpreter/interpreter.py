@@ -254,6 +254,7 @@ class Interpreter:
         self.doubtful: dict[int, Value] = {}
         self.doubted_by_host: set[int] = set()
         self.tainted: set[Buffer] = set()
+        self.skipped_statements = 0  # of modules, which took too many steps
         self.lacks_lines = False  # of a function that was entered: they may write whatever it has
         self._doubted_buffers = 0
         self.refused: dict[ast.AST, set[Hashable]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from itertools import groupby
 from typing import Final
 
 from nki_lab.diagnostic import diagnose
@@ -23,6 +24,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
 )
 from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
+from nki_lab.kernel_runtime.interpreter.limits import OverBudget, budget_reached
 from nki_lab.kernel_runtime.interpreter.operators import binary
 from nki_lab.kernel_runtime.interpreter.skipped import compile_skip
 from nki_lab.kernel_runtime.interpreter.targets import compile_removals, compile_target, load_item, store_item
@@ -235,3 +237,55 @@ def _jump(node: ast.stmt, scope: Scope) -> Statement:
 def _compile_unknown(node: ast.stmt, scope: Scope) -> Statement:
     """Skip a statement of a type that has no meaning here."""
     return compile_skip([node], scope)
+
+
+# -- modules -----------------------------------------------------------------------------------------------------------
+
+_STEPS: Final = 160_000
+"""Steps of one statement of a module, half as many after each that takes more: endless ones leave steps for the
+functions that are defined after them."""
+_LONG: Final = (ast.For, ast.While, ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)
+
+
+def run_module(frame: Frame) -> None:
+    """Run the statements of a module in its frame."""
+    source = frame.module.source
+    source.once("compiled", lambda: _compile_module(source.tree.body, source.scope))(frame)
+
+
+def _compile_module(body: list[ast.stmt], scope: Scope) -> Statement:
+    """Return the function that runs the statements of a module, skipping what is left of those that take too long."""
+    parts: list[Statement] = []
+    for is_long, group in groupby(body, lambda node: isinstance(node, _LONG) and not _is_constant(node)):
+        nodes = list(group)
+        parts += [_bounded(node, scope) for node in nodes] if is_long else [compile_block(nodes, scope)]
+
+    def run(frame: Frame) -> Signal:
+        return next((signal for part in parts if (signal := part(frame)) is not None), None)
+
+    return run
+
+
+def _is_constant(node: ast.stmt) -> bool:
+    return isinstance(getattr(node, "value", None), ast.Constant | ast.Name | ast.Attribute)
+
+
+def _bounded(node: ast.stmt, scope: Scope) -> Statement:
+    block, skip = compile_block([node], scope), compile_skip([node], scope)
+
+    def run(frame: Frame) -> Signal:
+        meter, interpreter = frame.meter, frame.interpreter
+        guards, steps = interpreter.guards, _STEPS >> interpreter.skipped_statements
+        try:
+            with meter.limited(steps):
+                return block(frame)
+        except OverBudget as end:
+            if meter.steps >= meter.most:
+                raise
+            interpreter.guards = guards
+            interpreter.skipped_statements += 1
+            message = f"the statement is evaluated up to {steps} steps: what it binds is unknown"
+            interpreter.record(budget_reached(message), end.node or node, frame)
+            return skip(frame)
+
+    return run
