@@ -225,3 +225,20 @@ def test_an_endless_statement_of_a_module_hides_no_kernel(endless: str, times: i
     found = findings(f"{endless}\n" * times + wide)
     assert [item.code for item in found if item.severity == "information"] == ["NKI120"] * times
     assert [item.code for item in found if item.severity == "error"] == ["NKI204"]
+
+
+_LOGGED = """import functools
+
+def logged(function):
+    @functools.wraps(function)
+    def inner(*args, **kwargs):
+        return function(*args, **kwargs)
+    return inner
+
+"""
+
+
+@pytest.mark.parametrize("decorators", ["@logged\n@nki.jit", "@nki.jit\n@logged"])
+def test_the_annotations_of_a_decorated_kernel_are_shapes(decorators: str) -> None:
+    wide = _KERNEL.replace("128, 64", "256, 64").replace("@nki.jit", decorators)
+    assert [item.code for item in findings(_LOGGED + wide)] == ["NKI204"]

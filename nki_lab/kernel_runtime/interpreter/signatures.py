@@ -132,7 +132,7 @@ def launches(
                 function = interpreter.main.globals.get(name)
                 function = function.function if isinstance(function, Launch) else function
                 if isinstance(function, Function):
-                    annotated = _from_annotations(interpreter, function)
+                    annotated = _from_annotations(interpreter, _original(function))
                     if annotated is not None:
                         found[name] = {str(annotated): annotated, **found[name]}
             TestCollection(interpreter).follow()
