@@ -79,11 +79,3 @@ def offer_magic() -> None:
         # In versions without it a lazy magic is one of a line too.
         kind = {"magic_kind": "cell"} if "magic_kind" in register.__code__.co_varnames else {}
         register("nki", "nki_lab", **kind)
-
-
-def forget_magic(shell: Any) -> None:
-    """Drop the offer where the extension is loaded: a line that begins with a variable `nki` would call it."""
-    manager = shell.magics_manager
-    if manager.lazy_magics.pop("nki", None) is not None:
-        for kind in manager.magics.values():
-            kind.pop("nki", None)

@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import capture_output
 
 import nki_lab
 from nki_lab import rules
@@ -39,7 +38,7 @@ from nki_lab.rules import SyntaxRule
 from nki_lab.session import call as session_call
 from nki_lab.source import SyntaxFacts
 from nki_lab.widgets import ABOUT, MIME
-from tests.shells import ipython
+from tests.shells import Notebook, ipython
 from tests.wire.reader import read
 
 ADD = """
@@ -61,50 +60,6 @@ def faulty(a):
 """
 # The check cannot know what the kernel reads from a file, a run can.
 UNSEEN = "import json\n" + FAULTY.replace("(128, 8)", "(128, json.loads('8'))")
-
-
-class Done:
-    """What a cell left: its outputs from first to last, what it printed, its value and its error."""
-
-    def __init__(self, captured: Any, result: Any) -> None:
-        self.shown = [item.data for item in captured.outputs]
-        self.printed = captured.stdout
-        self.complained = captured.stderr
-        self.value = result.result
-        self.error = result.error_before_exec or result.error_in_exec
-        self.number = result.execution_count
-
-    @property
-    def text(self) -> str:
-        """The text of all outputs."""
-        return "\n".join(item["text/plain"] for item in self.shown)
-
-    @property
-    def html(self) -> str:
-        """The HTML of all outputs."""
-        return "\n".join(item.get("text/html", "") for item in self.shown)
-
-    @property
-    def drawn(self) -> list[Any]:
-        """The outputs that are drawn."""
-        return [item for item in self.shown if MIME in item]
-
-
-class Notebook:
-    def __init__(self, shell: InteractiveShell) -> None:
-        self.shell = shell
-
-    def run(self, source: str) -> Done:
-        """Run a cell as a front end does."""
-        with capture_output() as captured:
-            result = self.shell.run_cell(source, store_history=True)
-        return Done(captured, result)
-
-    def good(self, source: str) -> Done:
-        """The same of a cell that has to end well."""
-        done = self.run(source)
-        assert done.error is None, done.printed
-        return done
 
 
 def steps(kept: dict[str, Any]) -> int:

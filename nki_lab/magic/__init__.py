@@ -19,7 +19,6 @@ from IPython.core.magic import Magics, cell_magic, magics_class, output_can_be_s
 from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.utils.process import arg_split
 
-from nki_lab import import_hint
 from nki_lab.call_records.choices import choices
 from nki_lab.call_records.recorder import recorder
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error
@@ -408,9 +407,17 @@ _recorded: Final[WeakSet[InteractiveShell]] = WeakSet()
 """The shells whose cells' calls are recorded."""
 
 
+def _drop_offer(shell: InteractiveShell) -> None:
+    """Forget the offer of `import_hint`: a line that begins with a variable `nki` would call it."""
+    manager = shell.magics_manager
+    if manager.lazy_magics.pop("nki", None) is not None:
+        for kind in manager.magics.values():
+            kind.pop("nki", None)
+
+
 def load(shell: InteractiveShell) -> None:
     """Make `%%nki` known to a shell, and NKI importable in it; from now on calls of kernels are recorded."""
-    import_hint.forget_magic(shell)
+    _drop_offer(shell)
     shell.register_magics(NkiMagics)
     _record(shell)
     notebook_context.install(shell, NkiMagics.nki.parser)
