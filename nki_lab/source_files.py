@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 MOST_BYTES: Final = 64 << 20
@@ -39,6 +39,14 @@ def read_source(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
     if len(content) > most:
         raise _too_large(most)
     return content
+
+
+def is_kind(kind: Callable[[], bool]) -> bool:
+    """Return whether a path is of a kind, `path.is_dir`: one that the system cannot take, or hides, is of none."""
+    try:
+        return kind()
+    except (OSError, ValueError):
+        return False
 
 
 def require_file(path: str | os.PathLike[str], most: int | None = None) -> None:

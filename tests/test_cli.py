@@ -153,7 +153,12 @@ def test_a_script_that_is_no_python_is_shown_at_its_line(tmp_path: Path, capsys:
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("nothere.py", "NKI018 .*nothere.py does not exist"), (".", "NKI018 . is a folder")]
+    ("name", "says"),
+    [
+        ("nothere.py", "NKI018 .*nothere.py does not exist"),
+        (".", "NKI018 . is a folder"),
+        ("", "NKI018 the path of the file is empty"),
+    ],
 )
 def test_a_script_that_is_not_there_is_said(name: str, says: str, tmp_path: Path) -> None:
     written(tmp_path, "", "not_here.py")
@@ -210,7 +215,10 @@ def test_a_program_is_printed(kernels: str, capsys: pytest.CaptureFixture[str]) 
     [
         ("::double", [], "NKI003 double is called without its argument a"),
         ("::double", ["a=bfloat16[128,512]", "b=1"], "NKI002"),
-        ("::double", ["a=floaty[128,512]"], "NKI012 'floaty' is no NKI dtype"),
+        ("::double", ["a=floaty[128,512]"], "NKI012 --arg a=floaty[128,512]: 'floaty' is no NKI dtype"),
+        ("::double", [f"a=float32[{'9' * 5000},64]"], "a size has 5000 digits, at most 4300 can be read"),
+        ("::double", [f"a={'9' * 5000}"], "the value has 5000 digits, at most 4300 can be read"),
+        ("::", [], "kernels.py::my_kernel"),
         ("::double", ["a=bfloat16[0]"], "NKI307"),
         ("::double", ["a=bfloat16[128"], "neither a tensor nor a constant"),
         ("::double", ["a"], "--arg a has no NAME=VALUE"),
@@ -265,6 +273,52 @@ def test_a_program_is_printed_as_data(kernels: str, capsys: pytest.CaptureFixtur
 
 def test_a_dtype_on_the_command_line_is_one() -> None:
     assert str(value_of("d=bfloat16")[1]) == "bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("given", "example"),
+    [
+        ("::k", "kernels.py::k"),
+        ("a.py::", "a.py::my_kernel"),
+        ("a.py", "a.py::my_kernel"),
+        ("", "kernels.py::my_kernel"),
+    ],
+)
+def test_an_incomplete_kernel_is_completed_in_the_example(
+    given: str, example: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["compile", given]) == 1
+    assert f"{given!r} names no kernel" in (error := said(capsys)[1])
+    assert f"for example {example}\n" in error
+
+
+def test_a_file_in_a_folder_that_may_not_be_entered_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, KERNELS)
+
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    assert cli.main(["compile", f"{file}::double"]) == 1
+    assert f"NKI018 {file}: Permission denied" in said(capsys)[1]
+
+
+@pytest.mark.parametrize("command", ["compile", "profile"])
+def test_a_null_character_is_told_at_its_place(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, 'import nki\nx = "a\0"\n')
+    assert cli.main([command, f"{file}::k"]) == 1
+    error = said(capsys)[1]
+    assert "NKI101 the source contains a null character" in error
+    assert f"{file}:2:7" in error
+
+
+def test_a_long_trip_count_is_refused(kernels: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["profile", f"{kernels}::double", *DOUBLE, "--trip-count", f"i={'9' * 5000}"]) == 1
+    assert "NKI012 --trip-count i: N has 5000 digits, at most 4300 can be read" in said(capsys)[1]
 
 
 # -- profile ----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 from nki_lab.cli import colour
 from nki_lab.cli.kernels import Settings
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from nki_lab.query.configuration import Configuration
 
 USAGE: Final = 2
+
+
+def _place(value: str) -> str:
+    if not value:
+        raise argparse.ArgumentTypeError("an empty text names no place")
+    return value
 
 
 def _count(value: str) -> int:
@@ -60,7 +66,11 @@ OPTIONS: Final[dict[str, Settings]] = {
         "action": "store_true",
         "help": "show what --fix would change, and change nothing; exit status 1 if it would",
     },
-    "--sarif": {"metavar": "FILE", "help": "write the findings as SARIF into a file, whatever is printed"},
+    "--sarif": {
+        "type": _place,
+        "metavar": "FILE",
+        "help": "write the findings as SARIF into a file, whatever is printed",
+    },
     "--statistics": {
         "action": "store_true",
         "help": "count the calls of NKI: checked fully, partly, by name only or not at all, and why",
@@ -70,6 +80,7 @@ OPTIONS: Final[dict[str, Settings]] = {
         "help": "show what is wrong for some arguments of functions without shapes, with values that show it",
     },
     "--coverage-html": {
+        "type": _place,
         "metavar": "FOLDER",
         "help": "write pages that mark the calls of NKI by how much of each was checked",
     },
@@ -86,7 +97,7 @@ def check(arguments: argparse.Namespace) -> int:
     """Check files, print the findings; 1 where there are errors, 2 where the command line names what is not there."""
     from nki_lab.cli.call_counts import file_calls
     from nki_lab.cli.checking import check_files, default_processes
-    from nki_lab.cli.shape_names import misnamed_shapes
+    from nki_lab.cli.shape_names import misnamed_shapes, missing_folders
     from nki_lab.export.coverage_pages import require_writable, write
     from nki_lab.query.recorded import remarks
     from nki_lab.query.source_tree import Sources
@@ -103,7 +114,7 @@ def check(arguments: argparse.Namespace) -> int:
     gathered = Sources(arguments.force_exclude)
     for path in arguments.paths:
         gathered.add(Path(path))
-    gathered.found += misnamed_shapes(gathered.files)
+    gathered.found += [*misnamed_shapes(gathered.files), *missing_folders(gathered.files)]
     jobs = [_job(arguments, file, settings, target, select, ignore) for file, settings in gathered.files]
     reports = list(check_files(jobs, arguments.jobs or default_processes(len(jobs))))
     folders = dict.fromkeys(str(settings.folder) for _, settings in gathered.files if settings.folder is not None)
@@ -205,7 +216,8 @@ def _show_diff(reports: Sequence[FileReport], found: Sequence[Diagnostic]) -> in
         sys.stdout.write(report.diff)
     changed = sum(bool(report.diff) for report in reports)
     print(f"{_files(changed)} would change", file=sys.stderr)
-    unread = [item for item in found if item.code in ("NKI018", "NKI024")]
+    _print_unmended(reports, sys.stderr)
+    unread = [item for item in found if item.code in ("NKI018", "NKI024") and item.severity == "error"]
     for item in unread:
         print(item, file=sys.stderr)
     return 1 if changed or unread else 0
@@ -245,6 +257,7 @@ def _print(
     fixed = [report.fixed for report in reports if report.fixed]
     if fixed:
         print(f"{sum(fixed)} mended in {_files(len(fixed))}", file=others)
+    _print_unmended(reports, others)
     left = [item for report in reports for item in report.left]
     if left:
         print(f"left: {len(left)} {'fix' if len(left) == 1 else 'fixes'} that would bring an error along", file=others)
@@ -253,6 +266,13 @@ def _print(
         print(printable(f"  {place}: {item.code}: {error.code} {error.message} (line {error.line})"), file=others)
     if counting and kind != "json":
         print(f"\n{as_table(calls)}" if kind == "text" else as_table(calls), file=others)
+
+
+def _print_unmended(reports: Sequence[FileReport], stream: TextIO) -> None:
+    """Print the files of which nothing can be mended, with the reason of each."""
+    for report in reports:
+        if report.unmended:
+            print(f"left: {on_one_line(report.file)}: {report.unmended}, so nothing in it is mended", file=stream)
 
 
 def _files(count: int) -> str:

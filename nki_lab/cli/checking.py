@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import io
 import multiprocessing
 import os
 import sys
@@ -29,7 +30,7 @@ from nki_lab.query.call_sites import CallSite, call_sites
 from nki_lab.query.checking import unreadable
 from nki_lab.query.configuration import Selection
 from nki_lab.query.fixes.mending import Mending
-from nki_lab.query.fixes.source_fixes import readable
+from nki_lab.query.fixes.source_fixes import FIXABLE, obstacle, readable
 from nki_lab.query.reach import Operation
 from nki_lab.source import known_facts
 from nki_lab.source_files import read_source
@@ -80,7 +81,8 @@ class Job:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReport:
     """The findings in a file: with `fixes`, the findings left after `fixed` edits, which `diff` shows,
-    and of these `left` the ones whose fix would bring an error along, with that error.
+    and of these `left` the ones whose fix would bring an error along, with that error. `unmended` says why nothing of
+    the file can be fixed, where something is to be.
 
     `texts` are the lines of notebook cells, by the names that findings give them, and of a file on demand. `sites` are
     the calls of NKI's functions, by these names or the file's. The runs came to operations of other files too: to those
@@ -91,6 +93,7 @@ class FileReport:
     findings: tuple[Diagnostic, ...] = ()
     fixed: int = 0
     left: tuple[tuple[Diagnostic, Diagnostic], ...] = ()
+    unmended: str = ""
     diff: str = ""
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     sites: Mapping[str, tuple[CallSite, ...]] = field(default_factory=dict)
@@ -121,7 +124,7 @@ def _checked(job: Job) -> FileReport:
         seen = _examined(job, notebook.sources, notebook.targets())
         return replace(
             _report(job, seen),
-            findings=tuple(notebook.placed(job.selection.of(seen.examination.findings))),
+            findings=tuple(job.selection.of([*notebook.faults, *notebook.placed(seen.examination.findings)])),
             texts=notebook.texts(),
             sites=notebook.by_cell(seen.sites),
         )
@@ -141,7 +144,11 @@ def _checked(job: Job) -> FileReport:
         seen, left = mending.seen, tuple(mending.left.values())
         if count and job.writes:
             replace_file(Path(job.file), source, after)
-    return replace(_report(job, seen), fixed=count, left=left, diff=_diff(job.file, source, after) if count else "")
+    report = replace(_report(job, seen), fixed=count, left=left)
+    if count:
+        return replace(report, diff=_diff(job.file, source, after))
+    wanted = job.fixes and any(item.code in FIXABLE and item.file == job.file for item in report.findings)
+    return replace(report, unmended=obstacle(source)) if wanted else report
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +204,14 @@ def examined_file(job: Job) -> tuple[Examination, frozenset[str]] | None:
 
 def _diff(file: str, before: bytes, after: bytes) -> str:
     """The change as a unified diff."""
-    old, new = (data.decode("utf-8", errors="replace").splitlines(keepends=True) for data in (before, after))
+    old, new = (_lines(data.decode("utf-8", errors="replace")) for data in (before, after))
     lines = difflib.unified_diff(old, new, file, file)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text with their ends, as other tools number those of a change: form feeds end none."""
+    return list(io.StringIO(text if "\n" in text else text.replace("\r", "\n"), newline="\n"))
 
 
 def _our_fault(job: Job, message: str) -> Diagnostic:

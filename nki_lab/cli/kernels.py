@@ -83,8 +83,8 @@ def kernel_of(arguments: argparse.Namespace) -> Callable[..., object]:
     from nki_lab import dialects
 
     file, found, name = arguments.kernel.rpartition("::")
-    if not found or not name:
-        example = f"{arguments.kernel or 'kernels.py'}::my_kernel"
+    if not file or not name:
+        example = f"{(file if found else name) or 'kernels.py'}::{(found and name) or 'my_kernel'}"
         raise _misspelt(f"{arguments.kernel!r} names no kernel", example, limit="FILE::KERNEL")
     script = readable(file)
     dialects.activate(force=arguments.force)
@@ -145,21 +145,30 @@ def _kernel(scope: dict[str, object], name: str, script: Path) -> Callable[..., 
 
 def trip_count_of(text: str) -> tuple[str, int]:
     """A `--trip-count`: `i=16` for the device loop over i, `12=16` for the one on line 12."""
+    from nki_lab.query.configuration import whole_number
+
     name, equals, count = text.partition("=")
     if not equals or not re.fullmatch(r"\w+", name) or not re.fullmatch(r"\d+", count):
         example = "--trip-count i=16, or --trip-count 12=16 by line"
         raise _misspelt(f"--trip-count {text} has no NAME=N", example, limit="N is a whole number, 0 or more")
-    return name, int(count)
+    return name, whole_number(count, f"--trip-count {name}: N")
 
 
 def value_of(text: str) -> tuple[str, object]:
     """An `--arg`: `a=bfloat16[128,512]` is a tensor, `dtype=bfloat16` a dtype, other values are Python constants."""
-    from nki_lab.query.configuration import tensor_or_dtype
+    from nki_lab.query.configuration import EXAMPLE, NO_VALUE, shortened, tensor_or_dtype, whole_number
 
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise _misspelt(f"--arg {text} has no NAME=VALUE", "--arg a=bfloat16[128,512]")
-    known = tensor_or_dtype(value)
+    option = f"--arg {name}={shortened(value)}"
+    try:
+        if value.isdecimal():
+            whole_number(value, "the value")
+        known = tensor_or_dtype(value)
+    except NkiError as error:
+        first = error.diagnostics[0]
+        raise error_of(replace(first, message=f"{option}: {first.message}")) from None
     if known is not None:
         return name, known
     try:
@@ -167,8 +176,4 @@ def value_of(text: str) -> tuple[str, object]:
     except (ValueError, SyntaxError):
         if re.fullmatch(r"[\w-]+", value):
             return name, value
-    raise coded_error(
-        "NKI012",
-        f"--arg {text}: the value is neither a tensor nor a constant",
-        help="a tensor is dtype[size,size], for example bfloat16[128,512]",
-    )
+    raise coded_error("NKI012", f"{option}: {NO_VALUE}", help=EXAMPLE)

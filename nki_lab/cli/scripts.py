@@ -21,6 +21,8 @@ def execute(script: Path, name: str, *, show: bool) -> dict[str, Any]:
     except (NkiError, SystemExit, KeyboardInterrupt):
         raise
     except SyntaxError as error:
+        if error.filename is None:
+            _require_text(script)
         if error.filename != str(script):
             raise _failed(error, script, show) from None
         from nki_lab.source.parsing import unparsable
@@ -33,6 +35,13 @@ def execute(script: Path, name: str, *, show: bool) -> dict[str, Any]:
                 traceback.print_exception(error)
             raise error.__cause__ from None
         raise _failed(error, script, show) from None
+
+
+def _require_text(script: Path) -> None:
+    """Raise NKI101 for a file that no parser takes, at the character: Python says no place of a null character."""
+    from nki_lab.source import syntax_facts
+
+    syntax_facts(read_source(script), str(script), as_typed=True)
 
 
 def _failed(error: Exception, script: Path, show: bool) -> NkiError:
@@ -75,13 +84,17 @@ def status_of(leaving: SystemExit) -> int:
 
 def readable(path: str) -> Path:
     """The file at `path`; NKI018 where there is none."""
+    if not path:
+        raise coded_error("NKI018", "the path of the file is empty", help="name a file: kernels.py")
     file = Path(path)
-    if file.is_file():
-        return file
-    reason = "is a folder" if file.is_dir() else "is no file" if file.exists() else "does not exist"
-    near = ""
-    if not file.exists() and file.parent.is_dir():
-        from nki_lab.isa.spelling import did_you_mean
+    try:
+        if file.is_file():
+            return file
+        there = file.exists()
+        reason = "is a folder" if file.is_dir() else "is no file" if there else "does not exist"
+        names = [] if there or not file.parent.is_dir() else [item.name for item in file.parent.iterdir()]
+    except OSError as error:
+        raise coded_error("NKI018", f"{path}: {error.strerror}", help="check the path and its rights") from None
+    from nki_lab.isa.spelling import did_you_mean
 
-        near = did_you_mean(file.name, (item.name for item in file.parent.iterdir()))
-    raise coded_error("NKI018", f"{path} {reason}", help=near)
+    raise coded_error("NKI018", f"{path} {reason}", help=did_you_mean(file.name, names))

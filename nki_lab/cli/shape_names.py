@@ -1,4 +1,4 @@
-"""Names in a project's `shapes` that no function has."""
+"""Names in a project's settings that nothing has: functions in `shapes`, folders of modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.query.configuration import Configuration, misnamed
 from nki_lab.query.source_tree import Sources
-from nki_lab.source_files import read_source
+from nki_lab.source_files import is_kind, read_source
 
 MOST_FILES: Final = 2000
 """Files of a project that are searched; nothing is said about the names of a larger one."""
@@ -30,6 +30,12 @@ def misnamed_shapes(files: Iterable[tuple[Path, Configuration]]) -> list[Diagnos
     return [item for folder, configuration in settings.items() for item in _misnamed(folder, configuration)]
 
 
+def missing_folders(files: Iterable[tuple[Path, Configuration]]) -> list[Diagnostic]:
+    """Return the NKI024 warnings about folders of modules that projects name and do not have."""
+    settings = {configuration.folder: configuration for _, configuration in files}
+    return [item for configuration in settings.values() for item in configuration.missing()]
+
+
 def _misnamed(folder: Path, configuration: Configuration) -> Iterator[Diagnostic]:
     keys = [key.rpartition("::") for key in configuration.shapes]
     project = None if all(file for file, _, _ in keys) else _names_below(folder)
@@ -37,7 +43,7 @@ def _misnamed(folder: Path, configuration: Configuration) -> Iterator[Diagnostic
         key, known = f"{file}{colons}{name}", project
         if file:
             path = folder / file
-            if not path.is_file():
+            if not is_kind(path.is_file):
                 beside = [item.relative_to(folder).as_posix() for item in path.parent.glob("*.py")]
                 yield misnamed(folder, key, f"shapes names {file}, which is no file", did_you_mean(file, beside))
                 continue

@@ -17,6 +17,7 @@ from nki_lab.call_records.store import CallRecord
 from nki_lab.cli.kernels import Settings
 from nki_lab.diagnostic import NkiError
 from nki_lab.file_system import relative
+from nki_lab.source_files import is_kind
 
 if TYPE_CHECKING:
     from nki_lab.query.evaluation_cache import Verdict
@@ -73,7 +74,7 @@ def signatures(arguments: argparse.Namespace) -> int:
         return USAGE
     paths = [Path(item) for item in arguments.paths or ["."]]
     for path in paths:
-        if not _exists(path):
+        if not is_kind(path.exists):
             print(f"nki-lab signatures: error: {path} does not exist", file=sys.stderr)
             return USAGE
     try:
@@ -110,13 +111,6 @@ def signatures(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
-
-
 def _projects(paths: Sequence[Path]) -> dict[str, list[str]]:
     """Return the folders of projects with the paths inside that are meant: "" is all of it."""
     from nki_lab.call_records.projects import folder_of
@@ -124,7 +118,7 @@ def _projects(paths: Sequence[Path]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in paths:
         place = os.path.abspath(path)  # noqa: PTH100 - a link stays the path that users see
-        if path.is_dir():
+        if is_kind(path.is_dir):
             for below in _projects_below(place):
                 found.setdefault(below, []).append("")
             folder = folder_of(place)
@@ -140,7 +134,7 @@ def _projects_below(folder: str) -> list[str]:
     """Return the folders below that hold records of calls."""
     found = []
     for place, folders, _ in os.walk(folder):
-        if store.FOLDER in folders and store.place_of(place).exists():
+        if store.FOLDER in folders and is_kind(store.place_of(place).exists):
             found.append(place)
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "node_modules")
     return found

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
+import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any, Final
 
 from nki_lab import codes
 from nki_lab.call_records.projects import SETTING
-from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
+from nki_lab.diagnostic import Diagnostic, NkiError, Span, coded_error, diagnose
 from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.interpreter import ModuleFinder, ModuleSource, Signature, site_folders
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec, spec
 from nki_lab.source.noqa import ALWAYS_REPORTED
-from nki_lab.source_files import read_source
+from nki_lab.source_files import is_kind, read_source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,14 @@ def split(texts: Sequence[str]) -> list[str]:
 
 FILE: Final = "pyproject.toml"
 TABLE: Final = "tool.nki-lab"
+NO_VALUE: Final = "the value is neither a tensor nor a constant"
+EXAMPLE: Final = "a tensor is dtype[size,size], for example bfloat16[128,512]"
 _TENSOR: Final = re.compile(r"(?:(hbm|sbuf|psum)\s+)?(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]")
+_LIKE_TENSOR: Final = re.compile(r"\s*(?:\w+\s+)?\w+\s*\[")
+_LONG_INTEGER: Final = re.compile(r"\d[\d_]{600,}")  # Python lets nobody set a lower limit than 640 digits
+_QUOTED_KEY: Final = re.compile(r"""\s*("(?:\\.|[^"\\])*\\(?:\\.|[^"\\])*")\s*=""")
+_SHOWN: Final = 60
+"""Most characters of a value that a message repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +104,28 @@ class Configuration:
     def library(self, folder: str | Path = "") -> ModuleFinder:
         """Return the finder of modules that its kernels import; `folder` is that of a text without a file."""
         own = self.folder or Path()
-        interpreter = None if self.python is None else own / Path(self.python).expanduser()
-        return ModuleFinder([own / item for item in self.paths], site_folders(interpreter), folder)
+        return ModuleFinder([own / item for item in self.paths], site_folders(self._interpreter), folder)
+
+    @property
+    def _interpreter(self) -> Path | None:
+        if self.python is None:
+            return None
+        own = self.folder or Path()
+        return own / os.path.expanduser(self.python)  # noqa: PTH111 - `~nobody` stays as it is, where Path raises
+
+    def missing(self) -> Iterator[Diagnostic]:
+        """Yield an NKI024 warning for each folder in `paths`, and for `python`, that is not there."""
+        own = self.folder
+        if own is None:
+            return
+        absent = [("paths", name) for name in self.paths if not is_kind((own / name).is_dir)]
+        if self._interpreter is not None and not is_kind(self._interpreter.exists):
+            absent.append(("python", str(self.python)))
+        for key, name in absent:
+            what = "no folder" if key == "paths" else "no interpreter and no environment"
+            remedy = "correct the path, which counts from the folder of pyproject.toml, or remove it"
+            found = _finding(own, key, f"{key} names {name}, which is {what}", remedy)
+            yield replace(found, severity="warning", limit="modules that only it has are not found")
 
     def excludes(self, path: Path) -> bool:
         """Return whether a file or folder is left out: it, or a folder that it is in, matches one of `exclude`.
@@ -154,7 +183,7 @@ def configuration_of(path: Path) -> Configuration:
     place = path.absolute()
     for folder in (place, *place.parents):
         file = folder / FILE
-        if file.is_file():
+        if is_kind(file.is_file):
             found = read(file)
             if found is not None:
                 return found
@@ -172,6 +201,11 @@ def read(file: Path) -> Configuration | None:
         at = re.search(r"line (\d+)", str(error))
         line = int(at[1]) if at else text.count("\n") + 1
         raise NkiError([_wrong(str(file), line, f"it is no TOML: {error}")]) from None
+    except ValueError as error:
+        long = max(_LONG_INTEGER.finditer(text), key=lambda item: len(item[0]), default=None)
+        line = text.count("\n", 0, long.start()) + 1 if long else 1
+        reason = _too_long("an integer", long[0]) if long else str(error)
+        raise NkiError([_wrong(str(file), line, f"it cannot be read: {reason}")]) from None
     except RecursionError:
         raise NkiError([_wrong(str(file), 1, "it is nested too deeply")]) from None
     tool = whole.get("tool")
@@ -181,24 +215,48 @@ def read(file: Path) -> Configuration | None:
 
 def tensor_or_dtype(text: str) -> object:
     """Return the argument that `bfloat16[128,512]`, `sbuf bfloat16[128,512]` or `bfloat16` stands for; None for another
-    text, NKI012 for a bad dtype.
+    text, NKI012 for a bad dtype and for what seems to be a tensor and is none.
     """
     tensor = _TENSOR.fullmatch(text.strip())
     if tensor:
-        found = spec(tuple(int(size) for size in tensor[3].split(",")), tensor[2])
+        found = spec(tuple(whole_number(size, "a size") for size in tensor[3].split(",")), tensor[2])
         return found if tensor[1] in (None, "hbm") else replace(found, memory=tensor[1])
+    if _LIKE_TENSOR.match(text) is not None:
+        raise coded_error("NKI012", NO_VALUE, limit="a size is a whole number, 1 or more", help=EXAMPLE)
     return DTYPES[text].host if text in DTYPES else None
+
+
+def whole_number(digits: str, what: str) -> int:
+    """Return the number that digits stand for; NKI012 for one that is too long for Python to read."""
+    try:
+        return int(digits)
+    except ValueError:
+        raise coded_error("NKI012", _too_long(what, digits), help="write a smaller number") from None
+
+
+def _too_long(what: str, digits: str) -> str:
+    return f"{what} has {len(digits)} digits, at most {sys.get_int_max_str_digits()} can be read"
+
+
+def shortened(text: str) -> str:
+    """Return a text as a message names it: of a long one its beginning."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def misnamed(folder: Path, key: str, message: str, help: str) -> Diagnostic:  # noqa: A002 - as in `diagnose`
     """Return the NKI024 finding about a key of `shapes` in the settings of a folder."""
+    found = _finding(folder, key, message, help)
+    return replace(found, limit="a key of shapes is the name of a function, or file.py::name")
+
+
+def _finding(folder: Path, key: str, message: str, remedy: str) -> Diagnostic:
     file = folder / FILE
     try:
         reader = _Reader(str(file), read_source(file).decode("utf-8"))
     except (OSError, UnicodeDecodeError):
         reader = _Reader(str(file), "")
-    reader.report(key, message, help)
-    return replace(reader.found[0], limit="a key of shapes is the name of a function, or file.py::name")
+    reader.report(key, message, remedy)
+    return reader.found[0]
 
 
 class _Reader:
@@ -291,17 +349,26 @@ class _Reader:
             try:
                 found = tensor_or_dtype(value)
             except NkiError as error:
-                self.report(kernel, f"{name}: {error.diagnostics[0].message}", error.diagnostics[0].help)
+                first = error.diagnostics[0]
+                self.report(kernel, f"{name} is {shortened(value)!r}: {first.message}", first.help)
                 return value
             return value if found is None else found
         if not isinstance(value, bool | int | float):
             self.report(kernel, f"{name} is neither a tensor nor a constant", 'a tensor is "bfloat16[128,512]"')
         return value
 
+    def _key(self, number: int) -> str | None:
+        """Return the key in double quotes with which a line begins, without its escapes."""
+        found = _QUOTED_KEY.match(self._lines[number])
+        try:
+            return None if found is None else next(iter(tomllib.loads(f"{found[1]} = 0")))
+        except tomllib.TOMLDecodeError:
+            return None
+
     def report(self, key: str, message: str, help: str = "") -> None:  # noqa: A002 - as in `diagnose`
         opening = next((i for i, line in enumerate(self._lines) if f"{TABLE}" in line), 0)
         named = re.compile(rf"""\s*\[?["']?(?:{re.escape(TABLE)}\.)?{re.escape(key)}["']?\s*[\]=.]""")
-        numbers = (i for i in range(opening, len(self._lines)) if named.match(self._lines[i]))
+        numbers = (i for i in range(opening, len(self._lines)) if named.match(self._lines[i]) or self._key(i) == key)
         self.found.append(_wrong(self._file, next(numbers, opening) + 1, message, help, self._lines))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.query.checking import unreadable
 from nki_lab.query.configuration import NONE, Configuration, configuration_of
-from nki_lab.source_files import UnsuitableFileError, leads_outside, require_regular
+from nki_lab.source_files import UnsuitableFileError, is_kind, leads_outside, require_regular
 
 SUFFIXES: Final = (".py", ".ipynb")
 """Suffixes of the files that are checked in folders."""
@@ -45,7 +45,7 @@ class Sources:
 
     def add(self, path: Path) -> None:
         """Take in a file, or the files in a folder, each once, in the order of their names within a folder."""
-        if _is(path.is_dir):
+        if is_kind(path.is_dir):
             self._folder(path)
         else:
             self._file(path, path.parent, named=True)
@@ -57,7 +57,7 @@ class Sources:
             return True
         if (self.force_exclude or not named) and configuration.excludes(path):
             return False
-        if not _is(path.is_file):  # a pipe in a folder would keep us waiting
+        if not is_kind(path.is_file):  # a pipe in a folder would keep us waiting
             self.found.append(_missing(path))
             return True
         inside = (top, configuration.folder or top)
@@ -89,8 +89,8 @@ class Sources:
                 for name in folders
                 if not name.startswith(".")
                 and name not in _PASSED_OVER
-                and not (here / name / "pyvenv.cfg").exists()
                 and not configuration.excludes(here / name)
+                and not self._is_closed(here / name)
             )
             for name in sorted(names):
                 if name.endswith(SUFFIXES) and not name.startswith("."):
@@ -100,6 +100,14 @@ class Sources:
         """Whether the settings of a file's project leave it out, or cannot be understood."""
         configuration = self._configuration(path.parent)
         return configuration is None or configuration.excludes(path)
+
+    def _is_closed(self, folder: Path) -> bool:
+        """Whether a folder is a virtual environment, or one that may not be entered, which is reported."""
+        try:
+            return (folder / "pyvenv.cfg").exists()
+        except OSError as error:
+            self._refused(OSError(error.errno, error.strerror, str(folder)))
+            return True
 
     def _refused(self, error: OSError) -> None:
         self.found.append(unreadable(str(error.filename), error))
@@ -115,14 +123,6 @@ class Sources:
         return self._known[folder]
 
 
-def _is(kind: Callable[[], bool]) -> bool:
-    """Whether a path is of a kind; a path that the system cannot take, or a folder that it hides, is of none."""
-    try:
-        return kind()
-    except (OSError, ValueError):
-        return False
-
-
 def _missing(path: Path) -> Diagnostic:
     try:
         require_regular(path.stat())
@@ -131,7 +131,7 @@ def _missing(path: Path) -> Diagnostic:
         error = why
     found = unreadable(str(path), error)
     near = ""
-    if isinstance(error, FileNotFoundError) and path.parent.is_dir():
+    if isinstance(error, FileNotFoundError) and is_kind(path.parent.is_dir):
         near = did_you_mean(path.name, (item.name for item in path.parent.iterdir()))
     return found if not near else diagnose(found.code, found.message, span=found.span, help=near)
 

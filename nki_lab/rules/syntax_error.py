@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import sys
 import warnings
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
+from nki_lab.diagnostic import Diagnostic
 from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.copies import copies_in
@@ -22,11 +24,31 @@ _compiled: WeakSet[ast.stmt] = WeakSet()
 def check(facts: SyntaxFacts) -> Findings:
     """Yield the mistake that keeps the whole module, host code too, from compiling. Nothing is executed.
 
-    Below lines that could not be read it is taken for their consequence.
+    Each cell of a notebook has its own. Below lines that could not be read it is taken for their consequence.
     """
     body = facts.tree.body
     fresh = [node for node in body if node not in _compiled]
     part = body if any(isinstance(node, ast.Global) for node in body) else fresh
+    fault = _fault(part, facts)
+    if fault is None:
+        _compiled.update(fresh)
+        return
+    for item in _faults_of_cells(part, facts) if facts.parsed.cells else [fault]:
+        if not facts.parsed.is_torn(item.line):
+            yield item
+
+
+def _faults_of_cells(part: Sequence[ast.stmt], facts: SyntaxFacts) -> Iterator[Diagnostic]:
+    """Yield the first mistake of each cell, in those statements of it that are in `part`."""
+    chosen = set(map(id, part))
+    for cell in facts.parsed.cells:
+        fault = _fault([node for node in cell.body if id(node) in chosen], facts)
+        if fault is not None:
+            yield fault
+
+
+def _fault(part: Sequence[ast.stmt], facts: SyntaxFacts) -> Diagnostic | None:
+    """Return the first mistake for which Python's compiler refuses some statements; None where it takes them."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -36,11 +58,8 @@ def check(facts: SyntaxFacts) -> Findings:
             part = [node for node in part if node not in copies and not _is_plain(node) and _is_safe_to_compile(node)]
             compile(ast.Module(body=part, type_ignores=[]), facts.file, "exec", flags=flags, dont_inherit=True)
     except PARSER_FAILURES as failure:
-        fault = unparsable(failure, facts.file, facts.lines, in_bytes=True)
-        if not facts.parsed.is_torn(fault.line):
-            yield fault
-    else:
-        _compiled.update(fresh)
+        return unparsable(failure, facts.file, facts.lines, in_bytes=True)
+    return None
 
 
 _CONTAINERS: Final = (ast.List, ast.Tuple, ast.Set)

@@ -202,7 +202,7 @@ def syntax_facts(
     """
     former = None if before is None else before.parsed
     if not isinstance(source, str | bytes):
-        module = parsed_cells([_UNREADABLE.sub("?", normalized(text)) for text in source], file, former)
+        module = _module_of_cells([normalized(text) for text in source], file, former)
     elif as_typed:
         module = _module(source, file, lambda text, file: parsed_as_typed(text, file, former))
     else:
@@ -237,12 +237,32 @@ def _module(source: str | bytes, file: str, read: Callable[[str, str], ModuleSou
     """Return the module that `read` makes of a text; the error of an NKI101 diagnostic where it makes none."""
     text = normalized(source if isinstance(source, str) else _decoded(source, file))
     if found := _UNREADABLE.search(text):
-        kind = "a null character" if found[0] == "\0" else f"half of a surrogate pair (U+{ord(found[0]):04X})"
-        raise error_of(not_python(f"the source contains {kind}", _span_after(text[: found.start()], file)))
+        raise error_of(_unreadable(found, _span_after(text[: found.start()], file)))
     try:
         return read(text, file)
     except PARSER_FAILURES as failure:
         raise error_of(unparsable(failure, file, text.split("\n"))) from None
+
+
+def _module_of_cells(texts: Sequence[str], file: str, former: ModuleSource | None) -> ModuleSource:
+    """Return the module of a notebook; the first character of a cell that Python cannot read is a fault of it."""
+    module = parsed_cells([_UNREADABLE.sub("?", text) for text in texts], file, former)
+    faults = []
+    for cell, text in zip(module.cells, texts, strict=True):
+        if found := _UNREADABLE.search(text):
+            place = _span_after(text[: found.start()], file)
+            line = place.line + cell.start
+            faults.append(_unreadable(found, replace(place, line=line, end_line=line)))
+    lines = {item.line for item in faults}
+    others = (item for item in module.faults if item.line not in lines)
+    if not faults:
+        return module
+    return replace(module, faults=tuple(sorted((*faults, *others), key=lambda item: (item.line, item.column))))
+
+
+def _unreadable(found: re.Match[str], place: Span) -> Diagnostic:
+    kind = "a null character" if found[0] == "\0" else f"half of a surrogate pair (U+{ord(found[0]):04X})"
+    return not_python(f"the source contains {kind}", place)
 
 
 def _span_after(text: str, file: str) -> Span:

@@ -21,7 +21,7 @@ from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec, spec
 from nki_lab.kernel_runtime.options import Options, option_names, with_changes
 from nki_lab.own_faults import version
-from nki_lab.query.configuration import tensor_or_dtype
+from nki_lab.query.configuration import shortened, tensor_or_dtype, whole_number
 from nki_lab.session.arguments import bound
 from nki_lab.session.arrays import map_leaves
 from nki_lab.sweeps import reach
@@ -276,7 +276,7 @@ def _filled(value: object, parameters: Mapping[str, Any]) -> object:
 def _size(text: str, parameters: Mapping[str, Any], whole: str) -> int:
     size = parameters.get(text, text)
     if isinstance(size, str) and size.isdecimal():
-        size = int(size)
+        size = whole_number(size, f"a size of {shortened(whole)!r}")
     if type(size) is not int or size < 1:
         near = did_you_mean(text, parameters)
         raise coded_error(

@@ -309,6 +309,28 @@ def test_a_file_that_may_not_be_read_is_said(
     assert (item["code"], item["message"]) == ("NKI018", f"{tmp_path / 'k.py'}: Permission denied")
 
 
+def test_a_folder_that_may_not_be_entered_is_said_and_the_rest_is_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    for folder in (tmp_path, closed):
+        write(folder, k=BAD)
+    stat = os.stat
+
+    def refuse(path: Any, *arguments: Any, **keywords: Any) -> os.stat_result:
+        if os.fspath(path).startswith(f"{closed}/"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, *arguments, **keywords)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    items = found(capsys, tmp_path)
+    assert errors(items) == [("closed", "NKI018"), ("k.py", "NKI104")]
+    assert items[0]["message"] == f"{closed}: Permission denied"
+    for path in (closed, closed / "k.py"):
+        assert errors(found(capsys, path)) == [("k.py", "NKI018")]
+
+
 @pytest.mark.parametrize("text", ["[tool.nki-lab\n", '[tool.nki-lab]\nignroe = ["NKI1"]\n'])
 def test_settings_that_cannot_be_understood_stop_the_check_below_them(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
@@ -327,7 +349,7 @@ def test_settings_that_cannot_be_understood_stop_the_check_below_them(
 @pytest.mark.parametrize(
     "arguments",
     [[], ["--select", "E501"], ["--ignore", "NKI999"], ["--target", "trn9"], ["--jobs", "0"], ["--jobs", "x"],
-     ["--format", "xml"], ["--nothing"]],
+     ["--format", "xml"], ["--nothing"], ["--sarif", ""], ["--coverage-html", ""]],
 )  # fmt: skip
 def test_a_wrong_command_line_ends_with_2(
     tmp_path: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]

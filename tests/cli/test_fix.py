@@ -113,6 +113,28 @@ def test_line_ends_and_encoding_stay(file: Path) -> None:
     assert file.read_bytes() == head + MENDED.replace(b"\n", b"\r\n")
 
 
+@pytest.mark.parametrize("options", [["--fix"], ["--diff"]])
+def test_a_file_of_which_nothing_can_be_mended_is_named(
+    file: Path, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = KERNEL + b"\ndef other(:\n"
+    file.write_bytes(broken)
+    cli.main(["check", *options, str(file)])
+    said = capsys.readouterr()
+    assert f"left: {file}: it has a syntax error on line 14, so nothing in it is mended\n" in said.out + said.err
+    assert file.read_bytes() == broken
+
+
+def test_a_diff_counts_lines_as_other_tools_do(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_bytes(KERNEL.replace(b"    out", b"\f    out"))
+    cli.main(["check", "--diff", "--select", "NKI606", str(file)])
+    assert "@@ -7,6 +7,6 @@" in (fed := capsys.readouterr().out)
+    assert "No newline" not in fed
+    file.write_bytes(KERNEL.replace(b"\n", b"\r"))
+    cli.main(["check", "--diff", "--select", "NKI606", str(file)])
+    assert capsys.readouterr().out == fed.replace("\f", "")
+
+
 def test_a_disk_that_takes_nothing_leaves_the_file(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

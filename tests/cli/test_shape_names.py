@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nki_lab import cli
 from nki_lab.cli import shape_names
 from tests.cli.test_check import found, settings
 
@@ -63,6 +64,18 @@ def test_a_name_that_no_function_has_is_refused(
     assert (Path(item["file"]).name, item["line"]) == ("pyproject.toml", 3)
     assert message in item["message"]
     assert item["help"].startswith(remedy)
+
+
+def test_folders_of_modules_that_are_not_there_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "k.py").write_text(HELPER, encoding="utf-8")
+    (tmp_path / "lib").mkdir()
+    settings(tmp_path, '[tool.nki-lab]\npaths = ["lib", "nodir"]\npython = "~nobody-here/env"\n')
+    items = [item for item in found(capsys, tmp_path, status=0) if item["code"] == "NKI024"]
+    assert [(item["line"], item["severity"], item["message"]) for item in items] == [
+        (2, "warning", "paths names nodir, which is no folder"),
+        (3, "warning", "python names ~nobody-here/env, which is no interpreter and no environment"),
+    ]
+    assert cli.main(["check", "--diff", str(tmp_path)]) == 0
 
 
 def test_names_anywhere_in_the_project_are_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,8 @@ from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.kernel_runtime.issue.arguments import spec
 from nki_lab.query.configuration import NONE, Configuration, configuration_of, read
 
+NINES = "9" * 5000
+
 
 def settings(folder: Path, text: str) -> Configuration:
     (folder / "pyproject.toml").write_text(text, encoding="utf-8")
@@ -106,6 +108,12 @@ def test_without_settings_there_are_none(tmp_path: Path) -> None:
         ("[tool.nki-lab.shapes]\nk = 3\n", 2, "the shapes of k are no table"),
         ("[tool.nki-lab.shapes]\nk = { a = 'bfloat[1]' }\n", 2, "bfloat"),
         ("[tool.nki-lab.shapes]\nk = { a = 'float32[0]' }\n", 2, "shape is"),
+        ("[tool.nki-lab.shapes]\nk = { a = 'float32[128,64' }\n", 2, "a is 'float32[128,64': the value is neither"),
+        ("[tool.nki-lab.shapes]\n\nk = { a = 'float32[-1,64]' }\n", 3, "'float32[-1,64]': the value is neither"),
+        ("[tool.nki-lab.shapes]\nk = { a = ['x', 'sbuf float32[]'] }\n", 2, "'sbuf float32[]': the value is neither"),
+        (f"[tool.nki-lab.shapes]\nk = {{ a = 'float32[{NINES}]' }}\n", 2, "a size has 5000 digits, at most 4300"),
+        (f"[tool.nki-lab]\n\ntarget = {NINES}\n", 3, "an integer has 5000 digits, at most 4300"),
+        ('[tool.nki-lab]\n\n"tar\\u001bget" = 3\n', 3, "tool.nki-lab has no tar\x1bget"),
         ("[tool.nki-lab.shapes.k]\na = 1979-05-27\n", 1, "neither a tensor nor a constant"),
         ("[tool]\nnki-lab = 3\n", 2, "tool.nki-lab is no table"),
         ("x = 1\ny =\n", 2, "it is no TOML"),

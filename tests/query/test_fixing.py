@@ -98,6 +98,24 @@ def test_silenced_findings_are_left_alone() -> None:
     assert mend(source) == source
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["n = 1 if n is 2 else 3", "nisa.tensor_copy(\n        dst=u,\n        src=t,\n        dtype=x.dtype,\n    )"],
+)
+def test_old_line_ends_and_form_feeds_stay(line: str) -> None:
+    source = kernel(line)
+    after = mend(source.encode()).decode()
+    assert after != source
+    assert mend(source.replace("\n", "\r").encode()).decode() == after.replace("\n", "\r")
+    at = source.index(line) - 4
+    fed = f"{source[:at]}\f{source[at:]}".replace("    return", "\f    return").replace(
+        "import nki.typing", "\fimport nki.typing"
+    )
+    mended = mend(fed.encode()).decode()
+    assert mended.replace("\f", "") == after
+    assert mended.count("\f") == 3
+
+
 SPOILED = [
     "n = nl.tile_size.psum_fmax",
     "nisa.dma_copy(dst=t, src=x, dge_mode=3)", "nisa.dma_copy(t, x, dge_mode=2)", "n = 1 if n is 2 else 3",
@@ -147,7 +165,6 @@ def test_an_encoding_is_kept() -> None:
         b"\xff\xfe",
         b"# coding: none\n",
         b"x = (",
-        kernel("n = 1 if n is 2 else 3").replace("\n", "\r").encode(),
         b"x = " + b"(" * 3000,
     ],
 )

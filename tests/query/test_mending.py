@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from nki_lab import query
@@ -37,6 +39,20 @@ def mended(line: str, head: str = HEAD) -> list[str]:
 )
 def test_the_likeliest_edit_comes_first(line: str, first: str) -> None:
     assert mended(line)[0] == first
+
+
+@pytest.mark.parametrize(
+    ("line", "edits"),
+    [
+        ("nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.ad)", ["nl.add"]),
+        ("nisa.activation(dst=tile, op=nl.lod, data=tile)", ["nl.log"]),
+        ("y = dict(op=nl.ad)", ["nl.add"]),
+        ("for i in nl.afine_range(4): pass", ["nl.affine_range", "nl.static_range"]),
+        ("y = nl.ad", ["nl.add", "nl.rand", "nl.load"]),
+    ],
+)
+def test_names_that_do_not_fit_are_not_offered(line: str, edits: list[str]) -> None:
+    assert [item for text in mended(line) for item in re.findall(r"nl\.\w+", text)] == edits
 
 
 def annotated(source: str) -> str:

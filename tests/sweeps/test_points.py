@@ -136,11 +136,12 @@ def test_a_parameter_of_the_kernel_called_target_is_refused() -> None:
     [
         (["float32[S,T]"], "has the size T"),
         (["float32[S,0]"], "has the size 0"),
+        ([f"float32[S,{'9' * 5000}]"], r"a size of 'float32.* has 5000 digits, at most 4300"),
         (["float33[S,512]"], "float33"),
         (lambda S: S.shape, "args raised AttributeError"),
         ([], "missing|x"),
     ],
-    ids=["unknown-size", "zero", "dtype", "raises", "none"],
+    ids=["unknown-size", "zero", "long", "dtype", "raises", "none"],
 )
 def test_arguments_that_do_not_fit_are_refused(args: Any, message: str) -> None:
     with pytest.raises(nki_lab.NkiError, match=message):

@@ -6,11 +6,15 @@ import importlib.util
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Final
 
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.extras import extra
 from nki_lab.source.module import NEWLINE, decoded
+
+if TYPE_CHECKING:
+    from libcst import Module
 
 FIXABLE: Final = frozenset(
     {"NKI016", "NKI109", "NKI110", "NKI114", "NKI127", "NKI304", "NKI311", "NKI601", "NKI602", "NKI603", "NKI604",
@@ -77,19 +81,75 @@ def fixed_texts(texts: Sequence[str], found: Sequence[Diagnostic]) -> FixedTexts
 
 def fixed_part(text: str, found: Sequence[Diagnostic], whole: str) -> tuple[str, int] | None:
     """Return a text, which is a part of the `whole`, with findings mended, and by how many edits; None for none."""
+    plain, feeds = _plain(text)
+    module = _tree_or_obstacle(plain)
+    if isinstance(module, str):
+        return None
+    import libcst
+
+    from nki_lab.query.fixes.rewriter import Rewriter
+
+    whole = _plain(whole)[0]
+    rewriter = Rewriter([_without_feeds(item, feeds) for item in found], modules_of(whole), whole)
+    rewritten = libcst.MetadataWrapper(module, unsafe_skip_copy=True).visit(rewriter)
+    if not rewriter.count:
+        return None
+    code = _with_feeds(rewritten.code, plain, feeds) if any(feeds) else rewritten.code
+    return code.replace("\n", "\r") if _has_old_ends(text) else code, rewriter.count
+
+
+def obstacle(source: bytes) -> str:
+    """Return why nothing of a source can be mended, whatever is found in it; empty where something can."""
+    read = readable(source)
+    if read is None:
+        return "its text in its encoding is not the same file again"
+    module = _tree_or_obstacle(_plain(read[0])[0])
+    return module if isinstance(module, str) else ""
+
+
+def _tree_or_obstacle(text: str) -> Module | str:
+    """Return the tree of a text that keeps all of it, or why there is none."""
     with extra("fix", "--fix needs"):
         import libcst
-
-        from nki_lab.query.fixes.rewriter import Rewriter
     try:
         module = libcst.parse_module(text)
-    except (RecursionError, libcst.ParserSyntaxError):
-        return None
-    if module.code != text:  # what cannot be written back as it was is left alone
-        return None
-    rewriter = Rewriter(found, modules_of(whole), whole)
-    rewritten = libcst.MetadataWrapper(module, unsafe_skip_copy=True).visit(rewriter)
-    return (rewritten.code, rewriter.count) if rewriter.count else None
+    except RecursionError:
+        return "it is nested too deeply"
+    except libcst.ParserSyntaxError as error:
+        return f"it has a syntax error on line {error.raw_line}"
+    return module if module.code == text else "its line ends or spaces would change elsewhere"
+
+
+def _plain(text: str) -> tuple[str, list[int]]:
+    """Return a text as libcst keeps it, and how many form feeds are taken from the beginning of each line.
+
+    Lines that all end with a carriage return end with a newline character instead.
+    """
+    lines = (text.replace("\r", "\n") if _has_old_ends(text) else text).split("\n")
+    bare = [line.lstrip("\f") for line in lines]
+    return "\n".join(bare), [len(line) - len(rest) for line, rest in zip(lines, bare, strict=True)]
+
+
+def _with_feeds(code: str, plain: str, feeds: Sequence[int]) -> str:
+    """Return fixed code with the form feeds again that its lines had."""
+    before, after = plain.split("\n"), code.split("\n")
+    for _, first, last, place, end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        for number, count in zip(range(place, end), feeds[first:last], strict=False):
+            after[number] = "\f" * count + after[number]
+    return "\n".join(after)
+
+
+def _has_old_ends(text: str) -> bool:
+    return "\r" in text and "\n" not in text
+
+
+def _without_feeds(item: Diagnostic, feeds: Sequence[int]) -> Diagnostic:
+    """Return a finding at its place in the text without form feeds."""
+    span = item.span
+    if span is None or span.end_line > len(feeds) or not (feeds[span.line - 1] or feeds[span.end_line - 1]):
+        return item
+    column, end = span.column - feeds[span.line - 1], span.end_column - feeds[span.end_line - 1]
+    return replace(item, span=replace(span, column=column, end_column=end))
 
 
 def has_rewriter() -> bool:
