@@ -16,7 +16,7 @@ NAME: Final = "nki-lab"
 FILE: Final = Path(__file__).with_name("capabilities.json")
 ENCODINGS: Final = ("utf-8", "utf-16", "utf-32")
 MOST_BYTES: Final = 16 << 20
-"""Size of a first message beyond which it is left to the server."""
+"""Size of a first message beyond which it is left to the server, and of a line over TCP beyond which it is none."""
 _FILE_OPERATIONS: Final = ("willCreate", "didCreate", "willRename", "didRename", "willDelete", "didDelete")
 
 Table = dict[str, Any]
@@ -36,7 +36,7 @@ def shake_hands(source: BinaryIO, output: BinaryIO) -> tuple[bytes, object]:
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or message.get("method") != "initialize":
         return head + body, None
     number, params = message.get("id"), message.get("params")
-    if not isinstance(number, int | str) or not isinstance(params, dict):
+    if isinstance(number, bool) or not isinstance(number, int | str) or not isinstance(params, dict):
         return head + body, None
     known = json.loads(FILE.read_text(encoding="utf-8"))
     result = {"capabilities": offers(known["capabilities"], params.get("capabilities")), "serverInfo": server_info()}

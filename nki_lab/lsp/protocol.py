@@ -7,8 +7,9 @@ from collections.abc import Generator
 from typing import Any, Protocol
 
 from lsprotocol import types as lsp
-from pygls.exceptions import JsonRpcException
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest, JsonRpcServerNotInitialized
 from pygls.protocol import LanguageServerProtocol, lsp_method
+from pygls.protocol.json_rpc import RPCRequest
 
 from nki_lab.lsp.convert import plain
 
@@ -37,6 +38,7 @@ class Dialogue(LanguageServerProtocol):
     """
 
     answered: object = None  # the id of the `initialize` that the editor has an answer to
+    _greeted = False
 
     @property
     def host(self) -> Host:
@@ -46,6 +48,7 @@ class Dialogue(LanguageServerProtocol):
     @lsp_method(lsp.INITIALIZE)
     def lsp_initialize(self, params: lsp.InitializeParams) -> Generator[object, object, lsp.InitializeResult]:
         """Take the settings that the editor may send with its capabilities."""
+        self._greeted = True
         self.host.settings.begin(plain(params.initialization_options))
         return (yield from super().lsp_initialize(params))
 
@@ -54,17 +57,39 @@ class Dialogue(LanguageServerProtocol):
 
         A request that cannot be understood is answered with an error; an answer that cannot be ends what waits for it.
         """
+        number = data.get("id")
+        if data.get("jsonrpc") == self.VERSION and "method" in data and not (number is None or _is_id(number)):
+            refused = JsonRpcInvalidRequest("the id of a request is a number or a string")
+            error = {"code": refused.code, "message": refused.message}
+            self._send_data({"jsonrpc": self.VERSION, "id": None, "error": error})
+            raise refused
         try:
             return super().structure_message(data)
         except JsonRpcException as error:
             if data.get("method") == lsp.INITIALIZE:  # what an editor can do is told wrong: it can do the least
                 return super().structure_message(data | {"params": {"capabilities": {}, "processId": None}})
-            if isinstance(data.get("id"), int | str) and "method" in data:
+            if _is_id(data.get("id")) and "method" in data:
                 self._send_response(data["id"], error=error.to_response_error())
             asked = self._request_futures.pop(data["id"], None) if _is_answer(data) else None
             if asked is not None:
                 asked.set_exception(error)
             raise
+
+    def handle_message(self, message: Any) -> None:
+        """Take a message; a request before `initialize` or after `shutdown` is refused."""
+        if isinstance(message, RPCRequest) and message.jsonrpc == self.VERSION:
+            refused = self._refusal(message.method)
+            if refused is not None:
+                self._send_response(message.id, error=refused.to_response_error())
+                return
+        super().handle_message(message)
+
+    def _refusal(self, method: str) -> JsonRpcException | None:
+        if self._shutdown:
+            return JsonRpcInvalidRequest("the server is shut down: `exit` alone may follow")
+        if not self._greeted and method not in (lsp.INITIALIZE, lsp.SHUTDOWN):
+            return JsonRpcServerNotInitialized("the first request is `initialize`")
+        return None
 
     def _send_response(self, msg_id: int | str, result: Any = None, error: lsp.ResponseError | None = None) -> None:
         if self.answered is not None and msg_id == self.answered:
@@ -121,4 +146,8 @@ class Dialogue(LanguageServerProtocol):
 
 
 def _is_answer(data: dict[str, Any]) -> bool:
-    return "method" not in data and isinstance(data.get("id"), int | str)
+    return "method" not in data and _is_id(data.get("id"))
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, int | str) and not isinstance(value, bool)

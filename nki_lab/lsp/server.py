@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from inspect import Parameter, signature
 from typing import Any, Final
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 
 from nki_lab.diagnostic import Diagnostic
@@ -86,10 +89,7 @@ class Server(LanguageServer):
         self.evaluations = Evaluations(self, self.checker)
         self.pages = Pages(self)
 
-        async def explain(name: str) -> str | None:
-            return await self.pages.explain(name)
-
-        self.command(EXPLAIN)(explain)
+        self._command(EXPLAIN, _explain)
         for name, command in commands.items():
             self._command(name, command)
 
@@ -106,7 +106,10 @@ class Server(LanguageServer):
         self.feature(method, offer)(handler)
 
     def _command(self, name: str, answer: Callable[..., Awaitable[object]]) -> None:
+        wanted = list(signature(answer).parameters.values())[1:]
+
         async def handler(*arguments: Any) -> object:
+            _check_arguments(name, wanted, arguments)
             return await answer(self, *arguments)
 
         self.command(name)(handler)
@@ -156,6 +159,8 @@ class Server(LanguageServer):
     def report_server_error(self, error: Exception, source: object) -> None:
         """Log a message that made no sense, or a mistake of ours; the user's screen does not show it."""
         log.error("%s", error, exc_info=error)
+        if source is JsonRpcException and isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+            self.complain(f"a message is no JSON, and passed over: {error}. Its Content-Length has to count bytes")
 
     def take_folders(self) -> None:
         """Take the folders that the editor has open."""
@@ -287,3 +292,18 @@ class Server(LanguageServer):
                 text = self.texts.texts.get(uri)
                 version = None if text is None else text.version
                 self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found, version))
+
+
+async def _explain(server: Server, name: str) -> str | None:
+    return await server.pages.explain(name)
+
+
+def _check_arguments(command: str, wanted: Sequence[Parameter], given: Sequence[object]) -> None:
+    """Refuse arguments that a command does not take, by their number or as no strings."""
+    least = sum(item.default is Parameter.empty for item in wanted)
+    names = ", ".join(item.name if item.default is Parameter.empty else f"[{item.name}]" for item in wanted)
+    if not least <= len(given) <= len(wanted):
+        raise JsonRpcInvalidParams(f"{command} takes the arguments ({names}), not {len(given)}")
+    for item, value in zip(wanted, given, strict=False):
+        if item.annotation == "str" and not isinstance(value, str):
+            raise JsonRpcInvalidParams(f"{command} takes the arguments ({names}): {item.name} has to be a string")

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import io
 import logging
+import re
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from nki_lab.lsp.examiner import Examiner
+from nki_lab.lsp.handshake import MOST_BYTES
 
 if TYPE_CHECKING:
     from pygls.io_ import AsyncReader, AsyncWriter, Writer
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from nki_lab.lsp.server import Server
 
 LOCAL: Final = "127.0.0.1"
+_LENGTH: Final = re.compile(rb"(?<![\w-])content-length:[ \t]*(\d{1,9})[ \t]*\r?\n\Z", re.IGNORECASE)
 
 
 class _Replayed:
@@ -34,6 +37,25 @@ class _Replayed:
 
     def read(self, count: int) -> bytes:
         return self._beginning.read(count) or self._rest.read(count)
+
+
+class _Lenient:
+    """A reader that gives, of all headers, the lengths in the one form that the library knows.
+
+    A message whose length was told too small leaves its end before the next header, on the same line.
+    """
+
+    def __init__(self, reader: AsyncReader) -> None:
+        self._reader = reader
+
+    async def readline(self) -> bytes:
+        while (line := await self._reader.readline()).strip():
+            if found := _LENGTH.search(line):
+                return b"Content-Length: %s\r\n" % found[1]
+        return line
+
+    async def readexactly(self, count: int) -> bytes:
+        return await self._reader.readexactly(count)
 
 
 def serve_stdio(source: BinaryIO, output: BinaryIO, beginning: bytes, answered: object) -> int:
@@ -68,7 +90,7 @@ async def _serve_tcp(host: str, port: int) -> int:
         if not status.done():
             status.set_result(result)
 
-    listener = await asyncio.start_server(connected, host, port)
+    listener = await asyncio.start_server(connected, host, port, limit=MOST_BYTES)
     address = listener.sockets[0].getsockname()
     print(f"nki-lab lsp listens on {address[0]}:{address[1]}", file=sys.stderr, flush=True)
     return await status
@@ -111,6 +133,6 @@ async def _dialogue(server: Server, reader: AsyncReader, writer: Writer | AsyncW
     server.protocol.set_writer(writer)
     log = logging.getLogger("nki_lab.lsp")
     with contextlib.suppress(BrokenPipeError, ConnectionError, asyncio.IncompleteReadError):
-        await run_async(stopped, reader, server.protocol, log, server.report_server_error)
+        await run_async(stopped, _Lenient(reader), server.protocol, log, server.report_server_error)
     await server.close()
     return server.status

@@ -7,7 +7,7 @@ All walks are loops, so that deeply nested source cannot exhaust the stack.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
 from weakref import ref
 
@@ -245,6 +245,9 @@ def _note(node: ast.AST, scope: NameScope) -> None:
             for item in node.keywords:
                 if item.arg is not None:
                     scope.keywords.setdefault(item.arg, []).append((item, node))
+            match node.func:
+                case ast.Attribute(value=ast.Name(id="__all__")):
+                    _listed(node.args, scope)
         case ast.Import() | ast.ImportFrom():
             for alias in node.names:
                 if alias.name == "*" and isinstance(node, ast.ImportFrom):
@@ -293,10 +296,21 @@ def _assignment(node: ast.Assign | ast.AnnAssign | ast.AugAssign, scope: NameSco
             continue
         if not isinstance(node, ast.AugAssign):
             scope.assigned.setdefault(target.id, []).append(node.value)
-        if target.id == "__all__" and scope.kind == "module" and isinstance(node.value, ast.List | ast.Tuple):
-            for item in node.value.elts:
-                if isinstance(item, ast.Constant) and isinstance(item.value, str):
-                    scope._note(Occurrence(item.value, item, "listed"))
+        if target.id == "__all__":
+            _listed([node.value], scope)
+
+
+def _listed(values: Iterable[ast.expr], scope: NameScope) -> None:
+    """Note the names that become a part of the module's `__all__`."""
+    pending = [*values] if scope.kind == "module" else []
+    while pending:
+        match pending.pop():
+            case ast.Constant(value=str(name)) as item:
+                scope._note(Occurrence(name, item, "listed"))
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                pending += parts
+            case ast.BinOp(left=left, right=right):
+                pending += (left, right)
 
 
 _TYPE_PARAMETERS: Final = frozenset(

@@ -42,6 +42,94 @@ def test_garbage_on_the_line_is_passed_over(client: Client, uri: str, garbage: b
     client.until(uri, ["NKI201"])
 
 
+TOO_SHORT = '{"jsonrpc":"2.0","method":"textDocument/didOpen","params":{"é":1}}'
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"Content-Length: %d\r\n\r\n%s" % (len(TOO_SHORT), TOO_SHORT.encode()),
+        b"Content-Length: 9\r\n\r\n%s" % TOO_SHORT.encode(),
+        b"Content-Length: 2\n\n{}",
+        b"content-length:2\r\n\r\n{}",
+        b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{ }",
+        b"Content-Length: 99999999999999999999\r\n\r\n{}",
+        b"Content-Length: 0\r\n\r\n{}",
+    ],
+    ids=["characters", "short", "bare", "lower", "twice", "huge", "zero"],
+)
+def test_a_wrong_length_costs_its_message_alone(odd: bytes) -> None:
+    client = connect()
+    client.initialize()
+    client.raw(odd)
+    assert client.request("workspace/symbol", {"query": "a"}) == []
+    assert client.leave() == 0
+
+
+def test_a_length_in_characters_is_said_to_be_wrong(client: Client) -> None:
+    client.raw(b"Content-Length: %d\r\n\r\n%s" % (len(TOO_SHORT), TOO_SHORT.encode()))
+    told = client.receive(lambda item: item.get("method") == "window/logMessage")["params"]["message"]
+    assert "Content-Length has to count bytes" in told
+
+
+def test_a_wrong_length_over_tcp_costs_its_message_alone() -> None:
+    process = start("--tcp", "127.0.0.1:0")
+    assert process.stderr is not None
+    host, port = process.stderr.readline().decode().split()[-1].rsplit(":", 1)
+    client = connect_tcp(process, host, int(port))
+    client.initialize()
+    client.raw(b"Content-Length: 9\r\n\r\n" + b" " * 200_000)
+    assert client.request("workspace/symbol", {"query": "a"}) == []
+    assert client.leave() == 0
+    for stream in (process.stdin, process.stdout):
+        assert stream is not None
+        stream.close()
+
+
+def test_requests_after_shutdown_are_refused() -> None:
+    client = connect()
+    client.initialize()
+    client.request("shutdown")
+    for method in ("shutdown", "workspace/symbol", "no/such"):
+        assert client.answer(client.ask(method, {"query": "a"}))["error"]["code"] == -32600
+    client.notify("exit")
+    assert client.close() == 0
+
+
+def test_requests_before_initialize_are_refused() -> None:
+    client = connect()
+    assert client.answer(client.ask("workspace/symbol", {"query": "a"}))["error"]["code"] == -32002
+    client.initialize()
+    assert client.request("workspace/symbol", {"query": "a"}) == []
+    assert client.leave() == 0
+
+
+@pytest.mark.parametrize("number", [{}, [], 1.5, True])
+def test_an_id_that_is_none_is_refused(client: Client, number: object) -> None:
+    client.send({"jsonrpc": "2.0", "id": number, "method": "workspace/symbol", "params": {"query": "a"}})
+    found = client.receive(lambda item: "error" in item)
+    assert (found["id"], found["error"]["code"]) == (None, -32600)
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "expected"),
+    [
+        ("nki-lab.targets", [[]], "(uri): uri has to be a string"),
+        ("nki-lab.target", [{"a": 1}], "(uri): uri has to be a string"),
+        ("nki-lab.cell", [{"a": 1}, "k"], "(uri, kernel, [options]): uri has to be a string"),
+        ("nki-lab.cell", [{"a": 1}], "(uri, kernel, [options]), not 1"),
+        ("nki-lab.explain", [3], "(name): name has to be a string"),
+        ("nki-lab.explain", ["NKI201", "NKI202"], "(name), not 2"),
+    ],
+)
+def test_arguments_of_another_type_are_called_invalid(
+    client: Client, command: str, arguments: list[object], expected: str
+) -> None:
+    params = {"command": command, "arguments": arguments}
+    error = client.answer(client.ask("workspace/executeCommand", params))["error"]
+    assert error == {"code": -32602, "message": f"{command} takes the arguments {expected}"}
+
+
 @pytest.mark.parametrize(
     ("method", "params"),
     [

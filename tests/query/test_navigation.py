@@ -29,6 +29,7 @@ from tests.scale import scaled
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = sorted([*(ROOT / "tests" / "kernels").glob("*.py"), *(ROOT / "examples" / "kernels").glob("*.py")])
 NKI = "import nki\n"
+WRAPS = "import functools\ndef d(f):\n    @functools.wraps(f)\n    def g(*a, **k): return f(*a, **k)\n    return g\n"
 
 
 def marked(text: str) -> tuple[str, int, int]:
@@ -112,6 +113,11 @@ def refused(text: str, new: str, **files: str) -> str:
         ("match v:\n    case {1: 2, **⟦⟧x}: x\n", "match v:\n    case {1: 2, **y}: y\n"),
         ("import numpy as ⟦⟧x\nx.zeros(1)\n", "import numpy as y\ny.zeros(1)\n"),
         ("⟦⟧x = 1\n__all__ = ['x']\nt.x\n", "y = 1\n__all__ = ['y']\nt.x\n"),
+        ("⟦⟧x = 1\n__all__ = []\n__all__.extend(['x', 'z'])\n", "y = 1\n__all__ = []\n__all__.extend(['y', 'z'])\n"),
+        ("⟦⟧x = 1\n__all__ = ['z'] + ['x']\n__all__.append('x')\n", "y = 1\n__all__ = ['z'] + ['y']\n__all__.append('y')\n"),
+        ("[lambda: (⟦⟧x := 1) for y in z]\n", "[lambda: (y := 1) for y in z]\n"),
+        (f"{WRAPS}@d\n@functools.cache\ndef f(⟦⟧x): pass\nf(x=1)\n", f"{WRAPS}@d\n@functools.cache\ndef f(y): pass\nf(y=1)\n"),
+        ("jit = nki.jit(mode='x')\n@jit\ndef f(⟦⟧x): pass\nf(x=1)\n", "jit = nki.jit(mode='x')\n@jit\ndef f(y): pass\nf(y=1)\n"),
         ("async def ⟦⟧x(): return f'{x!r:>{x}} x'\n", "async def y(): return f'{y!r:>{y}} x'\n"),
         ("@nki.jit\ndef ⟦⟧x(a): pass\nnki.simulate(x)(a=1)\nx[2](a=1)\n", "@nki.jit\ndef y(a): pass\nnki.simulate(y)(a=1)\ny[2](a=1)\n"),
         ("@nki.jit\ndef k(⟦⟧x): pass\nnki.simulate(k)(x=1)\nk[2](x=1)\n", "@nki.jit\ndef k(y): pass\nnki.simulate(k)(y=1)\nk[2](y=1)\n"),
@@ -141,6 +147,15 @@ def test_a_rename_follows_the_scopes_of_python(text: str, new: str) -> None:
         ("import ⟦⟧os\n", "os is a name of os"),
         ("from os import ⟦⟧path\n", "os.path is a name of os"),
         ("nki.⟦⟧jit\n", "nki.jit is a name of NKI"),
+        ("any((⟦⟧x := y) > 2 for y in z)\n", "would mean another thing"),
+        ("any((y := ⟦⟧x) > 2 for x in z)\n", "would mean another thing"),
+        ("{v: y for v, y in z if (⟦⟧x := v) > 0}\n", "would mean another thing"),
+        ("{v: ⟦⟧x for v, x in z if (y := v) > 0}\n", "would mean another thing"),
+        ("[[(⟦⟧x := 1) for v in w] for y in z]\n", "would mean another thing"),
+        ("def d(f): return lambda **k: f(k['x'])\n@d\ndef f(⟦⟧x=1): pass\nf(x=2)\n", "passes x through @d"),
+        ("def d(f): return lambda x: f(x)\n@d\ndef f(⟦⟧x=1): pass\nf(x=2)\n", "passes x through @d"),
+        ("def e(): return lambda f: lambda **k: f(k['x'])\nd = e()\n@d\ndef f(⟦⟧x=1): pass\nf(x=2)\n", "through @d"),
+        ("def g(d):\n    @d(1)\n    def f(⟦⟧x=1): pass\n    f(x=2)\n", "passes x through @d(1)"),
         ("missing(⟦⟧missing)\n", "no file of the workspace binds"),
         ("def f():\n    __⟦⟧x = 1\n    class C:\n        def m(self): return __x\n", "mangles"),
     ],
@@ -190,6 +205,22 @@ def test_an_import_of_another_name_keeps_it() -> None:
 
 def test_a_collision_in_another_file_is_found() -> None:
     assert "is bound in the same scope" in refused("def ⟦⟧x(): pass\n", "y", other="from main import x\ny = 1\n")
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["import y\nfrom main import *\ny.z\n", "from main import *\nfrom other import *\ny\n", "from middle import *\ndef y(): pass\n"],
+)  # fmt: skip
+def test_a_name_that_a_star_import_would_hide_is_found(use: str) -> None:
+    files = {"use": use, "middle": "from main import *\n", "other": "y = 1\n"}
+    assert "`import *` would bring y to a module that uses it already: /p/use.py" in refused("⟦⟧x = 1\n", "y", **files)
+    assert renamed("__all__ = []\ndef f(⟦⟧x): pass\n", "y", **files)  # no name of the module
+
+
+def test_a_name_that_a_star_import_would_leave_out_is_found() -> None:
+    assert "`import *` leaves out _y" in refused("⟦⟧x = 1\n", "_y", use="from main import *\nx\n")
+    found = renamed("⟦⟧x = 1\n__all__ = ['x']\n", "_y", use="from main import *\nx\n")
+    assert found == {"main": "_y = 1\n__all__ = ['_y']\n", "use": "from main import *\n_y\n"}
 
 
 def test_keywords_of_a_parameter_are_renamed_in_other_files() -> None:

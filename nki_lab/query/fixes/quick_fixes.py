@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.isa.spec import TABLE
+from nki_lab.kernel_runtime.issue.legality import operators_of
+from nki_lab.kernel_runtime.language.control import DEPRECATED
 from nki_lab.query.fixes.exact_fix import exact_edits, title_of
 from nki_lab.query.fixes.shape_annotations import shape_annotations
+from nki_lab.rules.deprecations import RANGES
 
 _NEAR: Final = re.compile(r"did you mean (.+)\?")
 _WORD: Final = re.compile(r"[^\W\d]\w*")
@@ -19,6 +23,9 @@ _BOUND: Final = re.compile(r"^\s*range\s*=[^=]|\b(?:def|class|as|import)\s+range
 _RANGE: Final = re.compile(r"[\w.]+\(([^()=]|\([^()=]*\))*\)")
 """A call on one line whose arguments are positional."""
 _CLOSE: Final = 0.5
+_LOOP: Final = re.compile(r"\bfor\b.*\bin\s+$")
+_OPERAND: Final = re.compile(r"\b(\w+)\s*=\s*$")
+_CALL: Final = re.compile(r"\b(\w+)\(")
 _ANNOTATE: Final = "Annotate the tensors of the kernels with shapes (edit the numbers)"
 
 
@@ -61,7 +68,24 @@ def quick_fixes(found: Diagnostic, lines: Sequence[str]) -> tuple[QuickFix, ...]
         edits = shape_annotations(found, lines)
         return tuple(QuickFix(_ANNOTATE, *edits[0], False, tuple(edits[1:])) for _ in edits[:1])
     near = _NEAR.fullmatch(found.help)
-    return () if near is None else _respelt(found, span, lines[span.line - 1], near[1].split(" or "))
+    if near is None:
+        return ()
+    line, options = lines[span.line - 1], near[1].split(" or ")
+    fitting = _fitting(line[: span.column - 1], options) if found.code == "NKI006" else options
+    return _respelt(found, span, line, fitting or options)
+
+
+def _fitting(before: str, options: list[str]) -> list[str]:
+    """Return the names that may stand after a text: ranges in a loop, operators where an operand is one."""
+    if _LOOP.search(before):
+        return [name for name in options if name in RANGES or name in DEPRECATED]
+    operand = _OPERAND.search(before)
+    if operand is None:
+        return options
+    called = [TABLE[name] for name in _CALL.findall(before) if name in TABLE]
+    taking = [item for item in called[-1:] or TABLE.values() if operand[1] in item.arguments]
+    taken = [operators_of(item.arguments[operand[1]]) for item in taking]
+    return [name for name in options if any(name in known for known in taken)] if taken and all(taken) else options
 
 
 def _respelt(found: Diagnostic, span: Span, line: str, options: list[str]) -> tuple[QuickFix, ...]:

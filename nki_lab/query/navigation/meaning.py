@@ -109,8 +109,7 @@ class Resolver:
         binder = scope.binder(name)
         if binder is not None:
             return Bound(reading, binder, name)
-        for statement in reading.scope.stars:
-            module = self._module(reading, statement.level, statement.module or "")
+        for module in self.stars(reading):
             if isinstance(module, Module) and (found := self.member(module, name)) is not None:
                 return found
             if isinstance(module, Outside) and not hasattr(builtins, name):
@@ -118,6 +117,13 @@ class Resolver:
         if name in _USUAL:
             return Outside(_USUAL[name])
         return Outside(f"builtins.{name}") if hasattr(builtins, name) else None
+
+    def stars(self, reading: Reading) -> Iterator[Meaning]:
+        """Yield the modules whose names a text imports with a star."""
+        for statement in reading.scope.stars:
+            module = self._module(reading, statement.level, statement.module or "")
+            if module is not None:
+                yield module
 
     def followed(self, meaning: Meaning | None, depth: int = DEEPEST) -> Meaning | None:
         """Return what an imported name stands for; others as they are. Of several imports the first known one."""
@@ -171,8 +177,7 @@ class Resolver:
         if reading is not None:
             if name in reading.scope.bound:
                 return Bound(reading, reading.scope, name)
-            for statement in reading.scope.stars if depth > 0 and not name.startswith("_") else ():
-                source = self._module(reading, statement.level, statement.module or "")
+            for source in self.stars(reading) if depth > 0 and not name.startswith("_") else ():
                 if isinstance(source, Module) and (found := self.member(source, name, depth - 1)) is not None:
                     return found
         path = self.workspace.member(module.path, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from nki_lab.diagnostic import Span
@@ -193,6 +194,23 @@ def spread(resolver: Resolver, home: Reading, target: Bound | None) -> list[Read
                         seen.add((path, item.name))
                         pending.append((path, item.name))
     found.pop(home.file, None)
+    return list(found.values())
+
+
+def importers_of_all(resolver: Resolver, home: Reading, name: str) -> list[Reading]:
+    """Return the readings that star imports give the names of a module, of those that mention `name` or a module."""
+    found: dict[str, Reading] = {home.file: home}
+    pending = [home.file]
+    while pending and len(found) < MOST_FILES:
+        file = pending.pop()
+        path = Path(file)
+        module = path.parent.name if path.stem == "__init__" else path.stem
+        for user in resolver.workspace.users(file, [name, module]):
+            reading = None if user in found else resolver.workspace.reading(user)
+            if reading is not None and any(item.key == Module(file).key for item in resolver.stars(reading)):
+                found[user] = reading
+                pending.append(user)
+    del found[home.file]
     return list(found.values())
 
 

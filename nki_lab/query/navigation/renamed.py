@@ -42,6 +42,21 @@ def difference(reading: Reading, lines: Sequence[str], old: str, new: str) -> in
     if len(before) != len(then):
         last = before[min(len(then), len(before) - 1)][0].node if before else None
         return getattr(last, "lineno", 1)
+    return _rebound(after, new)
+
+
+def _rebound(reading: Reading, name: str) -> int:
+    """Return the line of a walrus that assigns to the variable of a comprehension around it; Python refuses that."""
+    for scope in reading.scope.subtree():
+        if scope.kind != "comprehension" or name not in scope.bound:
+            continue
+        inside = set(ast.walk(scope.node))
+        outer: NameScope | None = scope
+        while outer is not None and outer.kind == "comprehension":
+            outer = outer.parent
+        for item in () if outer is None else outer.occurrences.get(name, ()):
+            if item.role == "write" and item.node in inside:
+                return int(getattr(item.node, "lineno", 1))
     return 0
 
 

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from typing import Final, NoReturn
 
 from nki_lab.diagnostic import NkiError, Span, diagnose, error_of
+from nki_lab.query.navigation.decorators import keeps_keywords
 from nki_lab.query.navigation.meaning import Bound, Meaning, Module, Outside, Resolver
 from nki_lab.query.navigation.reading import Mention, Reading
-from nki_lab.query.navigation.references import carrier, spread
+from nki_lab.query.navigation.references import carrier, importers_of_all, spread
 from nki_lab.query.navigation.renamed import applied, difference
 from nki_lab.source.name_places import ending, imported_place, keyword_place
 from nki_lab.source.occurrences import NameScope, Occurrence
@@ -143,6 +144,8 @@ class _Renaming:
             done += 1
             self._check_collision(bound)
             self._check_classes(bound)
+            if bound.scope.kind == "module":
+                self._check_stars(bound)
             for _, item in bound.scope.mentions(self._old):
                 self._mention(bound.reading, item)
             for reading, found in users:
@@ -226,11 +229,21 @@ class _Renaming:
                 for word, call in scope.keywords.get(old, ()):
                     found = self._resolver.keyword(reading, scope, word, call)
                     if found is not None and found.key == root.key:
+                        if isinstance(call, ast.Call):
+                            self._check_decorators(reading, call)
                         self._put(reading, keyword_place(reading.facts, word), word)
                     elif found is None and isinstance(call, ast.Call) and self._may_call(reading, scope, call, name):
                         self._refuse_call(reading, call, f"a call passes {old} to a function that is not known here")
                 for call in scope.calls:
                     self._check_call(reading, scope, call)
+
+    def _check_decorators(self, reading: Reading, call: ast.Call) -> None:
+        scope = self._root.scope
+        around = scope.parent or scope
+        for node in getattr(scope.node, "decorator_list", ()):
+            if not keeps_keywords(self._resolver, self._root.reading, around, node, (self._old, self._new)):
+                name = ast.unparse(node)
+                self._refuse_call(reading, call, f"a call passes {self._old} through @{name}, which may read the name")
 
     def _may_call(self, reading: Reading, scope: NameScope, call: ast.Call, name: str) -> bool:
         """Return whether a call that is not understood may run the function whose parameter is renamed."""
@@ -271,6 +284,23 @@ class _Renaming:
         private = [name for name in (self._old, self._new) if name.startswith("__") and not name.endswith("__")]
         if private and (inside or _is_in_class(bound, self._old)):
             refuse(f"{private[0]} has another name in a class, where Python mangles it", "rename it by hand")
+
+    def _check_stars(self, bound: Bound) -> None:
+        """Refuse a name that a star import would bring to a module which uses it, or would no longer bring."""
+        listed = any(item.role == "listed" for item in bound.scope.occurrences.get(self._old, ()))
+        hidden = self._new.startswith("_") and not listed
+        if hidden and self._old.startswith("_"):
+            return
+        name = self._old if hidden else self._new
+        for reading in importers_of_all(self._resolver, bound.reading, name):
+            for scope in reading.scope.subtree():
+                binders = (None,) if hidden else (None, reading.scope)
+                if name in scope.occurrences and scope.binder(name) in binders:
+                    span = reading.first(scope.occurrences[name][0])
+                    where = reading.file if span is None else f"{span.file}, line {span.line}"
+                    lost = f"`import *` leaves out {self._new}, and {where} uses it"
+                    taken = f"`import *` would bring {self._new} to a module that uses it already: {where}"
+                    refuse(lost if hidden else taken, "choose another name", span)
 
     def _check_classes(self, bound: Bound) -> None:
         """Refuse a name that a class body reads and binds: which one it reads is known when it runs."""
