@@ -170,6 +170,7 @@ _SHARED: Final = 1 << 18  # multiplications: fewer are not shared among threads
 _ONE_PASS: Final = 256  # rows of the contraction: with more, the order of a sum depends on the number of threads
 _SAMPLES: Final = 3
 _SLOWER: Final = 4  # times: two threads that wait for each other take longer by far
+_LATE: Final = 2_000_000  # ns: and longer than the system interrupts a process for
 _PAUSES: Final = (50_000_000, 2_000_000_000)  # ns, the least and the most
 
 
@@ -202,7 +203,7 @@ class Pace:
             return result
         result = function(*arguments)
         end = self._now()
-        if end - start > _SLOWER * least * count:
+        if end - start > _SLOWER * least * count + _LATE:
             calm = start - self._resume
             self._pause = _PAUSES[0] if calm > _SLOWER * self._pause else min(2 * self._pause, _PAUSES[1])
             self._resume = end + self._pause
