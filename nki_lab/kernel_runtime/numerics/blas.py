@@ -168,6 +168,7 @@ def single_thread() -> Iterator[None]:
 
 _SHARED: Final = 1 << 18  # multiplications: fewer are not shared among threads
 _ONE_PASS: Final = 256  # rows of the contraction: with more, the order of a sum depends on the number of threads
+_QUICK: Final = 1 << 24  # multiplications: one thread takes a fifth of a millisecond
 _SAMPLES: Final = 3
 _SLOWER: Final = 4  # times: two threads that wait for each other take longer by far
 _LATE: Final = 2_000_000  # ns: and longer than the system interrupts a process for
@@ -177,8 +178,9 @@ _PAUSES: Final = (50_000_000, 2_000_000_000)  # ns, the least and the most
 class Pace:
     """Chooses the threads of small products: all, or one for a while after such a product took much too long.
 
-    Both give the same bits. What one thread takes is learned from the first products of each size; a size is the number
-    of multiplications, in powers of two. `now` and `alone` are the clock, in ns, and the context of one thread.
+    Both give the same bits. What one thread takes is learned from the first products of each small size, and of others
+    no more than all threads together; a size is the number of multiplications, in powers of two. `now` and `alone` are
+    the clock, in ns, and the context of one thread.
     """
 
     def __init__(
@@ -190,11 +192,11 @@ class Pace:
         self._known: dict[int, tuple[int, float]] = {}  # the samples of a size, and the least ns a multiplication
         self._resume, self._pause = 0, _PAUSES[0] // 2
 
-    def run(self, count: int, function: Callable[..., Any], *arguments: object) -> Any:
-        """Call the function, a product of `count` multiplications, and return its result."""
+    def run(self, count: int, most: int, function: Callable[..., Any], *arguments: object) -> Any:
+        """Call the function, a product of `count` multiplications by `most` threads, and return its result."""
         size, start = count.bit_length(), self._now()
         samples, least = self._known.get(size, (0, math.inf))
-        if samples < _SAMPLES or start < self._resume:
+        if start < self._resume or (samples < _SAMPLES and count <= _QUICK):
             with self._alone():
                 start = self._now()
                 result = function(*arguments)
@@ -203,7 +205,10 @@ class Pace:
             return result
         result = function(*arguments)
         end = self._now()
-        if end - start > _SLOWER * least * count + _LATE:
+        took = end - start
+        if count > _QUICK and took * most < least * count:
+            self._known[size] = samples, took * most / count
+        elif took > _SLOWER * least * count + _LATE:
             calm = start - self._resume
             self._pause = _PAUSES[0] if calm > _SLOWER * self._pause else min(2 * self._pause, _PAUSES[1])
             self._resume = end + self._pause
@@ -216,6 +221,6 @@ _pace = Pace()
 def paced(sizes: tuple[int, int, int], function: Callable[..., Any], *arguments: object) -> Any:
     """Call a product of [K, M] and [K, N] with the threads that suit it, and return its result; `sizes` are K, M, N."""
     count = math.prod(sizes)
-    if count <= _SHARED or sizes[0] > _ONE_PASS or threads() < 2:
+    if count <= _SHARED or sizes[0] > _ONE_PASS or (most := threads()) < 2:
         return function(*arguments)
-    return _pace.run(count, function, *arguments)
+    return _pace.run(count, most, function, *arguments)

@@ -79,7 +79,7 @@ class Machine:
 
     def run(self, count: int = 1_000_000) -> bool:
         """Return whether a product took one thread."""
-        return bool(self.pace.run(count, self.multiply, count))
+        return bool(self.pace.run(count, 2, self.multiply, count))
 
     def alone_for(self) -> int:
         """Return the milliseconds, which are products, before one takes all threads again."""
@@ -94,6 +94,13 @@ def test_the_first_products_of_a_size_take_one_thread() -> None:
     assert [machine.run() for _ in range(6)] == [True, True, True, False, False, False]
     assert [machine.run(5_000_000) for _ in range(4)] == [True, True, True, False]
     assert not machine.run(1_010_000)
+
+
+def test_large_products_take_all_threads_from_the_first_on() -> None:
+    machine, large = Machine(), 100_000_000
+    assert not any(machine.run(large) for _ in range(20))
+    machine.together = 4.5
+    assert [machine.run(large), machine.run(large), machine.run(large)] == [False, True, False]
 
 
 def test_products_take_one_thread_for_a_while_where_others_make_them_wait() -> None:
