@@ -129,8 +129,14 @@ def _command(folder: Path, page: Path) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="module")
 def command_seconds(tmp_path_factory: pytest.TempPathFactory) -> float:
-    """Seconds of the processor that the command takes where nobody interrupts it."""
-    folder = tmp_path_factory.mktemp("whole")
+    """Seconds of the processor that the command takes where nobody interrupts it, the fewer of two runs.
+
+    At its very end, while Python frees what it holds, an interrupt ends a process without a word.
+    """
+    return min(_whole(tmp_path_factory.mktemp("whole")) for _ in range(2))
+
+
+def _whole(folder: Path) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with _command(folder, folder / "page.html") as command:
         command.communicate(timeout=300)
