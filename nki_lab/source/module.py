@@ -83,9 +83,15 @@ class ModuleSource:
         """Return whether unread lines belong to a function, or may: they stand behind it, before the next statement."""
         if not self.unread:
             return False
-        end = node.end_lineno or node.lineno
-        after = min((other.lineno for other in self.tree.body if other.lineno > end), default=len(self.lines) + 1)
-        return any(node.lineno < line < after for line in self.unread)
+        unread, starts = self._unread_and_starts
+        following = bisect_right(starts, node.end_lineno or node.lineno)
+        first = bisect_right(unread, node.lineno)
+        return first < len(unread) and (following == len(starts) or unread[first] < starts[following])
+
+    @cached_property
+    def _unread_and_starts(self) -> tuple[list[int], list[int]]:
+        """Return the unread lines, and those on which the module's statements begin."""
+        return sorted(self.unread), [node.lineno for node in self.tree.body]
 
     @property
     def name(self) -> str:

@@ -72,12 +72,18 @@ def test_a_length_in_characters_is_said_to_be_wrong(client: Client) -> None:
     assert "Content-Length has to count bytes" in told
 
 
-def test_a_wrong_length_over_tcp_costs_its_message_alone() -> None:
+def over_tcp() -> tuple[Client, subprocess.Popen[bytes]]:
+    """A client that is connected over TCP and initialized, and the server's process."""
     process = start("--tcp", "127.0.0.1:0")
     assert process.stderr is not None
     host, port = process.stderr.readline().decode().split()[-1].rsplit(":", 1)
     client = connect_tcp(process, host, int(port))
     client.initialize()
+    return client, process
+
+
+def test_a_wrong_length_over_tcp_costs_its_message_alone() -> None:
+    client, process = over_tcp()
     client.raw(b"Content-Length: 9\r\n\r\n" + b" " * 200_000)
     assert client.request("workspace/symbol", {"query": "a"}) == []
     assert client.leave() == 0
@@ -372,11 +378,7 @@ def test_an_editor_that_never_shakes_hands_ends_it_too() -> None:
 
 
 def test_one_connection_is_served() -> None:
-    process = start("--tcp", "127.0.0.1:0")
-    assert process.stderr is not None
-    host, port = process.stderr.readline().decode().split()[-1].rsplit(":", 1)
-    client = connect_tcp(process, host, int(port))
-    client.initialize()
+    client, process = over_tcp()
     client.open("file:///k.py", FAULTY)
     client.until("file:///k.py", ["NKI201"])
     assert client.leave() == 0
