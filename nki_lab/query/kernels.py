@@ -412,8 +412,9 @@ class _ModuleEvaluation:
         reached = {item.node: item.dialect for item in facts.functions}
         helpers: dict[str, KernelFunction] = {}
         kernels = {item.node for item in facts.functions if item.is_entry}
+        left_out = {item.node for item in self._unsampled}
         for node in facts.tree.body:
-            if not isinstance(node, ast.FunctionDef):
+            if not isinstance(node, ast.FunctionDef) or node in left_out:
                 continue
             dialect = reached.get(node, facts.dialect)
             if node not in kernels and not _is_foreign(dialect) and part.module.function(node.name) is node:

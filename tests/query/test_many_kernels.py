@@ -247,7 +247,16 @@ def test_a_budget_that_ends_is_said_once_for_all_functions_after_it(monkeypatch:
     source = HEAD + "".join(f"def g{i}(x):\n    nisa.memset(dst=x, value={i}.0)\n\n" for i in range(9))
     found = [item for item in check("k.py", source=source) if item.code == "NKI120"]
     assert len(found) == 1
-    assert "more functions without shapes are not evaluated" in found[0].message
+    assert "g1 and 7 more functions without shapes are not evaluated" in found[0].message
+
+
+def test_kernels_beyond_the_budget_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "MOST_SAMPLED", 3)
+    kernels = "".join(
+        f"@nki.jit\ndef g{i}(x):\n    nisa.memset(dst=x, value={i}.0)\n    return x\n\n" for i in range(9)
+    )
+    found = [item for item in check("k.py", source=HEAD + kernels) if item.code == "NKI120"]
+    assert [item.message.partition(" are ")[0] for item in found] == ["grown and 7 more functions without shapes"]
 
 
 def wrong(number: int, line: str) -> str:
