@@ -14,6 +14,7 @@ from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts, path_of
 from nki_lab.own_faults import ended_evaluation
 from nki_lab.query import Examination
+from nki_lab.query.project_files import may_import
 from nki_lab.query.still_true import StillTrue, still_true
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.moved_lines import moved_finding
@@ -75,6 +76,7 @@ class Unit:
     reads: frozenset[str] = frozenset()  # paths that its evaluation looked at
     mapped: tuple[Module, Module, Examination] | None = None  # the first module's `known` at the lines of the second
     is_unasked: bool = False  # it is examined again though its own text is the same
+    is_new: bool = False  # its text is not sent to be examined yet
     waiting: asyncio.TimerHandle | None = None
     published: set[str] = field(default_factory=set)  # URIs whose findings the editor has
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -110,13 +112,17 @@ class Checker:
         """Schedule the examination of a text with new content, and of those that import it."""
         key = self._texts.unit(uri)
         unit = self.units.setdefault(key, Unit(key))
+        unit.is_new = True
         self._schedule(unit, quiet)
-        self.file_changed(path_of(key), quiet=OTHERS_SECONDS)
+        text = self._texts.texts.get(key)  # None of a notebook, whose cells no file imports
+        self.file_changed(path_of(key), quiet=OTHERS_SECONDS, text="" if text is None else text.text)
 
-    def file_changed(self, path: str, *, quiet: float = 0) -> None:
-        """Schedule the examination of what depends on a file."""
+    def file_changed(self, path: str, *, quiet: float = 0, text: str = "") -> None:
+        """Schedule the examination of what depends on a file, and of what it imports as it is now: it may call that."""
+        data = text.encode("utf-8", "surrogatepass")
         for other in self.units.values():
-            if path and path in other.reads and path_of(other.key) != path:
+            place = path_of(other.key)
+            if path and place and place != path and (path in other.reads or may_import(data, place)):
                 self._again(other, quiet)
 
     def saved(self, uri: str) -> None:
@@ -137,7 +143,8 @@ class Checker:
 
     def _again(self, unit: Unit, quiet: float) -> None:
         unit.is_unasked = True
-        self._schedule(unit, quiet)
+        if not unit.is_new:  # else it is examined sooner, with what others have become
+            self._schedule(unit, quiet)
 
     def _schedule(self, unit: Unit, quiet: float) -> None:
         unit.revision += 1
@@ -166,7 +173,15 @@ class Checker:
             self._again(unit, 0)
 
     def _examine(self, unit: Unit) -> None:
+        for other in self.units.values():  # the examination of one text reads the others as they are now
+            if other.is_new and other is not unit:
+                self._begin(other)
+        self._begin(unit)
+
+    def _begin(self, unit: Unit) -> None:
+        unit.cancel()
         unit.waiting = None
+        unit.is_new = False
         module = self._texts.module(unit.key)
         if module is None:
             return

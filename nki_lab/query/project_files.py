@@ -52,9 +52,20 @@ def callers_of(path: str, names: frozenset[str], library: ModuleFinder) -> list[
     return found
 
 
+def may_import(text: bytes, path: str) -> bool:
+    """Return whether the imports of a text name the module at `path`, or the package that it is in."""
+    names = _names_of(path)
+    return any(name in text for name in names) and not _words(text).isdisjoint(names)
+
+
+def _names_of(path: str) -> set[bytes]:
+    """Return the names by which imports mention a module: its own, and its package's."""
+    return {os.fsencode(_stem(path)), os.fsencode(os.path.basename(os.path.dirname(path)))}
+
+
 def _found(path: str, names: frozenset[str], library: ModuleFinder) -> list[str]:
     stem, folder = _stem(path), os.path.dirname(path)
-    modules = {stem.encode(), os.path.basename(folder).encode()}
+    modules = _names_of(path)
     packages = {item.encode() for item in _packages(folder, library)}
     wanted = {name.encode() for name in names}
     words = re.compile(rb"\b(?:%s)\b" % b"|".join(map(re.escape, sorted(wanted))))
@@ -166,11 +177,16 @@ def _walked(folders: list[tuple[str, bool]]) -> Iterator[os.DirEntry[str]]:
 def _imported(key: _Key, buffers: Mapping[str, Buffer]) -> frozenset[bytes]:
     """Return the words in the imports of a file."""
     if key not in _imports:
-        found = (part for item in _IMPORT.finditer(_text(key[0], buffers)) for part in item.groups() if part)
-        _imports[key] = frozenset(word for part in found for word in _WORD.findall(part))
+        _imports[key] = _words(_text(key[0], buffers))
         while len(_imports) > KEPT:
             _imports.popitem(last=False)
     return _imports[key]
+
+
+def _words(text: bytes) -> frozenset[bytes]:
+    """Return the words in the imports of a text."""
+    found = (part for item in _IMPORT.finditer(text) for part in item.groups() if part)
+    return frozenset(word for part in found for word in _WORD.findall(part))
 
 
 def _text(path: str, buffers: Mapping[str, Buffer]) -> bytes:

@@ -148,3 +148,44 @@ def test_an_unsaved_caller_gives_shapes(project: Path, asking: Client) -> None:
     refreshed(asking)
     assert "NKI203" in errors(asking, kernel.as_uri())
     assert "65" in str(asking.pulled(kernel.as_uri())["items"])
+
+
+LOADED = """import nki
+import nki.isa as nisa
+import nki.language as nl
+
+def loaded(a):
+    t = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=t, src=a)
+    return t
+"""
+LOADS = """import nki
+import nki.typing as nt
+from loading import loaded
+
+@nki.jit
+def kernel(a: nt.tensor[256, 64]):
+    return loaded(a)
+"""
+
+
+@pytest.mark.parametrize("before", [LOADS.replace("256", "128"), LOADS.replace("loading", "others")])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_helper_is_examined_as_an_edited_kernel_calls_it(
+    project: Path, asking: Client, before: str, is_open: bool
+) -> None:
+    """The kernel gives it other shapes, or is the first to import it; it is opened a moment later, or open."""
+    kernel, helper = (project / "kernel.py").as_uri(), (project / "loading.py").as_uri()
+    (project / "loading.py").write_text(LOADED, encoding="utf-8")
+    asking.open(kernel, before)
+    asking.pulled(kernel)
+    if is_open:
+        asking.open(helper, LOADED)
+        assert "NKI204" not in errors(asking, helper)
+    asking.change(kernel, LOADS)
+    if is_open:
+        asking.pulled(kernel)
+        refreshed(asking)
+    else:
+        asking.open(helper, LOADED)
+    assert "NKI204" in errors(asking, helper)
