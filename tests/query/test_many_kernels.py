@@ -72,6 +72,7 @@ BODIES = (
     "rows = TABLE.pop('rows')\n    rows.clear()\n    nisa.tensor_copy(dst=made(len(rows) + 1, 8), src=made(2, 8))",
     "grown()\n    nisa.tensor_copy(dst=made(len(SEEN), 8), src=made(1, 8))",
     "nisa.tensor_copy(dst=made(grown(), 8), src=made(5, 8))",
+    "return made(ROWS, 8)",
 )
 HEADS = ("@nki.jit\ndef {}(x):\n    ", "@nki.jit\ndef {}(x: nt.tensor[128, 64]):\n    ", "def {}(x, n: int):\n    ")
 
@@ -248,6 +249,13 @@ def test_a_budget_that_ends_is_said_once_for_all_functions_after_it(monkeypatch:
     found = [item for item in check("k.py", source=source) if item.code == "NKI120"]
     assert len(found) == 1
     assert "g1 and 7 more functions without shapes are not evaluated" in found[0].message
+
+
+def test_each_kernel_of_a_file_has_what_builders_note() -> None:
+    kernel = "@nki.jit\ndef g{0}(x: nt.tensor[128, 8]):\n    return nl.ndarray((128, {0}), nl.float32, nl.sbuf)\n\n"
+    source = HEAD + "".join(kernel.format(size) for size in (8, 9, 10))
+    found = [item for item in check("k.py", source=source) if item.code == "NKI607"]
+    assert [item.note for item in found] == [f"(128, {size}) float32" for size in (8, 9, 10)]
 
 
 def test_kernels_beyond_the_budget_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,10 @@ class _State:
         interpreter.imports, interpreter.main, interpreter.base = self._imports, self._main, self._base
         interpreter.modules.take(self._modules)
         for name, value in self._left.items():
-            setattr(interpreter, name, _copied(value))
+            if isinstance(value, dict | list | set):
+                _put_back(getattr(interpreter, name), value)  # in place: builders add to the findings
+            else:
+                setattr(interpreter, name, value)
         interpreter.meter.steps, interpreter.meter.node = self.steps, self._node
         self._interpreter = interpreter
 
