@@ -309,10 +309,10 @@ class Tracker:
             return
         self._unwritten_outputs.add(buffer.id)
         total = buffer.partitions * buffer.row_elements
-        part = "nothing" if missing == total else f"only {total - missing} of {total} elements"
+        written = "nothing of it is" if missing == total else f"only {total - missing} of its {total} elements are"
         item = diagnose(
             "NKI308",
-            f"the kernel returns {self._title(buffer)} and {part} of it is written",
+            f"the kernel returns {self._title(buffer)} and {written} written",
             note=f"{buffer.shape} {buffer.dtype.name}",
             limit="a result is undefined where the kernel does not write it",
             help="copy every tile of the result to it with nisa.dma_copy",

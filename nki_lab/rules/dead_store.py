@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.kernel_runtime.ir import Variant
+from nki_lab.kernel_runtime.ir import Program, Variant
 from nki_lab.rules.program_facts import Column, Events, Mask, ProgramFacts
 from nki_lab.rules.rule import Findings, program_rule
 
@@ -18,8 +19,9 @@ def check(facts: ProgramFacts) -> Findings:
 
     A write is dead where the same elements, or all of the tensor, are written again before anything reads the tensor,
     or where nothing reads it any more. One that is read on some passes through its place is no mistake, but for a
-    matmul that writes over the product of the same place, which was meant to be a term of a sum; and a kernel without
-    a result, as one that is being typed, has nothing to read anything for.
+    matmul that writes over the product of the same place, which was meant to be a term of a sum; nor is what a loop of
+    one iteration leaves for the next one. A kernel without a result, as one that is being typed, has nothing to read
+    anything for.
     """
     program = facts.program
     if not facts.complete or program.observed or not len(program):
@@ -36,12 +38,39 @@ def check(facts: ProgramFacts) -> Findings:
     wasted = np.bincount(site[ops], minlength=len(program.sites))
     found = (wasted == at_place) & (at_place > 0)
     found[list(_lost_sums(facts, events, dead & ops[events.op], killer))] = True
+    trips = Counter((item.parent, item.site) for item in program.iterations) if found.any() else Counter()
     for place in np.flatnonzero(found).tolist():
         op = int(np.flatnonzero(ops & (site == place))[0])
+        if _is_carried(facts, events, op, trips):
+            continue
         row = int(np.flatnonzero(dead & (events.op == op))[0])
         count, of = int(wasted[place]), int(at_place[place])
         times = "" if of == 1 else f"; so it is all {of} times" if count == of else f"; so it is {count} of {of} times"
         yield _finding(facts, op, int(events.buffer[row]), int(killer[row]), times)
+
+
+def _is_carried(facts: ProgramFacts, events: Events, op: int, trips: Counter[tuple[int, int]]) -> bool:
+    """Return whether a loop around an op runs once, and has read what the op writes: longer loops read it again.
+
+    `trips` counts the iterations of each loop, by the iteration around it and its site.
+    """
+    program = facts.program
+    loops = program.iterations
+    once = {number for number in _iterations(program, op) if trips[loops[number].parent, loops[number].site] == 1}
+    if not once:
+        return False
+    written = events.buffer[(events.op == op) & events.is_out]
+    earlier = events.op[np.isin(events.buffer, written) & ~events.is_out & (events.op < op)]
+    return any(not once.isdisjoint(_iterations(program, reader)) for reader in earlier.tolist())
+
+
+def _iterations(program: Program, op: int) -> list[int]:
+    """Return the numbers of the iterations that an op is in, from the inside out."""
+    number, found = program.op_iteration[op], []
+    while number >= 0:
+        found.append(number)
+        number = program.iterations[number].parent
+    return found
 
 
 def _dead_writes(facts: ProgramFacts, events: Events) -> tuple[Mask, Column]:

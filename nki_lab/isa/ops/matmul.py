@@ -382,7 +382,7 @@ class nc_matmul:
         return on_tile(use, longer, _dims(use)["M"])
 
     beta1 = Beta1(
-        result=lambda v: ((_columns(v, "stationary"), _columns(v, "moving")), F32, PSUM),
+        result=lambda v: ((_columns(v, "stationary"), *_sizes(v, "moving")), F32, PSUM),
         order="stationary moving",
         without="accumulate",
     )
@@ -448,9 +448,17 @@ def _dense(operand: Array) -> Array:
 
 
 def _columns(values: Values, operand: str) -> int:
+    return int(math.prod(values[operand].shape[1:])) // (2 if _is_paired(values) else 1)
+
+
+def _sizes(values: Values, operand: str) -> tuple[int, ...]:
+    """Return the free dimensions that a Beta 1 product has from an operand; those of paired rows are one."""
+    return (_columns(values, operand),) if _is_paired(values) else tuple(values[operand].shape[1:])
+
+
+def _is_paired(values: Values) -> bool:
     mode = values.get("perf_mode")
-    paired = mode is not None and "double_row" in str(getattr(mode, "value", mode))
-    return int(math.prod(values[operand].shape[1:])) // (2 if paired else 1)
+    return mode is not None and "double_row" in str(getattr(mode, "value", mode))
 
 
 def _transpose_engine(use: Use) -> str:

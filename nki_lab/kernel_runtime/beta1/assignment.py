@@ -43,7 +43,7 @@ def redirect(
         builder.deferred = None
         return True
     other_box = deferred.box is not None and target._shape != deferred.tile._shape
-    if other_box or _significant(target._shape) != _significant(value._shape):
+    if other_box or not _takes(target, value, flattened=deferred.instruction.accumulation is not None):
         return False
     dst = checked(target) if deferred.box is None else restricted(target, deferred.box)
     place = result_position(deferred.instruction)
@@ -193,6 +193,13 @@ def fitted(value: NkiTensor, target: NkiTensor) -> NkiTensor:
             limit="sizes are equal; free dimensions of size 1 repeat",
             help="assign to a part of the target, or reshape the value",
         ) from None
+
+
+def _takes(target: NkiTensor, value: NkiTensor, *, flattened: bool) -> bool:
+    """Return whether a tile's instruction can write a target; matrix products count columns, whatever their shape."""
+    if flattened:
+        return target._shape[0] == value._shape[0] and target.size == value.size
+    return _significant(target._shape) == _significant(value._shape)
 
 
 def _significant(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -350,6 +350,7 @@ def _free_broadcast(instruction: Instruction, values: Values, names: list[str]) 
         if instruction.operands[name].role == "in":
             groups.setdefault(instruction.operands[name].dims, []).append(name)
     for letters, members in groups.items():
+        _widen_columns(values, members)
         shapes = {values[name]._shape for name in members}
         if len(shapes) < 2 or "1" in letters or len({len(shape) for shape in shapes}) > 1:
             continue
@@ -359,6 +360,17 @@ def _free_broadcast(instruction: Instruction, values: Values, names: list[str]) 
             fits = all(have in (1, want) for have, want in zip(tile._shape[1:], common[1:], strict=True))
             if tile._shape != common and tile._shape[0] == common[0] and fits:
                 values[name] = operations.broadcast_to(checked(tile), common)
+
+
+def _widen_columns(values: Values, members: list[str]) -> None:
+    """Give tiles of one element a partition as many dimensions as the others have; they repeat over all of them."""
+    rank = max(len(values[name]._shape) for name in members)
+    for name in members:
+        tile = values[name]
+        if len(tile._shape) < rank and tile.size == tile._shape[0]:
+            while len(tile._shape) < rank:
+                tile = tile.expand_dim(1)
+            values[name] = tile
 
 
 def _result_dtype(values: Values, names: Sequence[str], asked: object, declared: object) -> DType:

@@ -316,7 +316,7 @@ def _callback(frame: Frame, node: ast.AST, value: Value) -> Value:
 def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Value], kwargs: Names) -> Value:
     """Enter a function of the user's."""
     interpreter = frame.interpreter
-    if function.entry and (interpreter.host or frame.function is None):
+    if function.entry and interpreter.launches(frame):
         return interpreter.launch(Launch(function), args, kwargs, node, frame)
     if function.closure.module is interpreter.main:
         interpreter.called.add(function.qualname)
@@ -459,7 +459,7 @@ def _partial(site: CallSite, callee: Partial, args: list[Value], kwargs: Names) 
 @caller(Launch)
 def _launch(site: CallSite, callee: Launch, args: list[Value], kwargs: Names) -> Value:
     frame, interpreter = site.frame, site.interpreter
-    if interpreter.host or frame.function is None:
+    if interpreter.launches(frame):
         return interpreter.launch(callee, args, kwargs, site.node, frame)
     if callee.grid:
         return site.fault(error_of(grid_in_kernel(callee.function.name, callee.grid)))

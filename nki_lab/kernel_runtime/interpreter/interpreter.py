@@ -305,6 +305,11 @@ class Interpreter:
         self.shared_changes += 1
         self.memory = None
 
+    def launches(self, frame: Frame) -> bool:
+        """Return whether a kernel that code of a frame calls is launched: by the host, or by statements of a module."""
+        caller = self.call_stack[0][1] if self.call_stack else frame
+        return self.host or frame.function is None or caller.function is None
+
     def launch(self, kernel: Launch, args: list[Value], kwargs: Names, node: ast.AST, frame: Frame) -> Unknown:
         """Hand the call of a kernel to `on_launch`; its result is unknown."""
         self.effects += 1

@@ -168,6 +168,41 @@ def test_low_precision_columns_become_float32_scalars(execute: Any) -> None:
     np.testing.assert_array_equal(execute(kernel, source).outputs, want)
 
 
+def test_products_have_the_free_dimensions_of_their_moving_tile(execute: Any, names_of: Any) -> None:
+    rng = np.random.default_rng(0)
+    image, weights = rng.normal(size=(16, 6, 8)).astype(np.float32), rng.normal(size=(16, 12)).astype(np.float32)
+
+    def kernel(a: Any, b: Any, flat: bool) -> Any:
+        tile, filters = nl.load(a), nl.load(b)
+        total = nl.zeros((12, 20) if flat else (12, 4, 5), nl.float32, buffer=nl.psum)
+        for i in nl.affine_range(2):
+            total += nisa.nc_matmul(filters, tile[:, i : i + 4, i : i + 5])
+        product = nisa.nc_matmul(filters, tile[:, 0:4, 0:5])
+        assert product.shape == (12, 4, 5)
+        out = nl.ndarray((2, 12, 4, 5), nl.float32, buffer=nl.shared_hbm)
+        nl.store(out[0], total.reshape((12, 4, 5)))
+        nl.store(out[1], product)
+        return out
+
+    first, second = (np.einsum("km,kij->mij", weights, image[:, i : i + 4, i : i + 5]) for i in (0, 1))
+    for flat in (False, True):
+        done = execute(kernel, image, weights, flat)
+        np.testing.assert_allclose(done.outputs, [first + second, first], rtol=1e-4, atol=1e-5)
+        assert names_of(done).count("nc_matmul") == 3
+
+
+def test_a_column_repeats_over_all_free_dimensions(execute: Any) -> None:
+    rng = np.random.default_rng(0)
+    image, bias = rng.normal(size=(16, 3, 4)).astype(np.float32), rng.normal(size=(16, 2)).astype(np.float32)
+
+    def kernel(a: Any, b: Any) -> Any:
+        out = nl.ndarray(a.shape, nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, nisa.tensor_tensor(nl.load(a), nl.load(b)[:, 1], op=nl.add))
+        return out
+
+    np.testing.assert_array_equal(execute(kernel, image, bias).outputs, image + bias[:, 1, None, None])
+
+
 def test_double_row_products_take_pairs_of_rows(execute: Any) -> None:
     rng = np.random.default_rng(0)
     left = rng.integers(-2, 3, (16, 2, 8)).astype(nl.float8_e5m2)

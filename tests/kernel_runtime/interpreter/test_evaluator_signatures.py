@@ -119,6 +119,26 @@ def test_launch_grids_are_kept() -> None:
     assert known(f"{KERNEL}k[2](np.zeros((4, 3)))\n") == ["[2](float32[4,3])"]
 
 
+@pytest.mark.parametrize("grid", ["[2]", "[x.shape[0] // 64]", ""])
+def test_functions_that_a_module_calls_launch_kernels(grid: str) -> None:
+    text = f"""{HEAD}
+import nki.isa as nisa
+
+@nki.jit
+def k(x):
+    out = nl.ndarray((nl.num_programs(0), *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out[nl.program_id(0)], src=x)
+    return out
+
+def launch(x):
+    return k{grid}(x)
+
+y = launch(np.zeros((128, 64)))
+"""
+    assert known(text.removeprefix(HEAD)) == [f"{'[2]' if grid else ''}(float32[128,64])"]
+    assert nki_lab.check(source=text, path="k.py", target="trn2") == []
+
+
 def test_at_most_four_signatures_are_kept() -> None:
     calls = "".join(f"k(np.zeros(({size}, 3)))\n" for size in range(1, 9))
     assert len(known(KERNEL + calls)) == 4
