@@ -24,6 +24,7 @@ from nki_lab.kernel_runtime.recording import Recording
 LIMIT: Final = 512 * 2**20
 """Bytes that all entries together may take; the ones unused for longest go first."""
 
+_REFUSALS: Final = (NkiError, OSError, UnicodeError)  # pyarrow takes no names of folders that are not UTF-8
 _STALE: Final = 3600.0  # seconds after which a draft is nobody's
 _NAME: Final = re.compile(r"[0-9a-f]{64}\.nkirec")
 _DRAFT: Final = re.compile(r"[0-9a-f]{64}\.nkirec\.[0-9a-f]{16}")
@@ -53,11 +54,14 @@ class ProfileCache:
     def find(self, digest: str) -> Recording | None:
         """Return a recording; None where there is none that can be trusted."""
         path = self._path(digest)
-        if not path.is_dir() or not self._is_ours():
+        try:
+            if not path.is_dir() or not self._is_ours():
+                return None
+        except OSError:  # a name that is too long
             return None
         try:
             recording = Recording.open(path)
-        except (NkiError, OSError):
+        except _REFUSALS:
             remove_folder(path)
             return None
         with contextlib.suppress(OSError):
@@ -74,9 +78,11 @@ class ProfileCache:
                 return False
             recording.save(draft)
             take_name(draft, path)  # refuses to replace an entry, which is then another process's
-        except (NkiError, OSError):
-            remove_folder(draft)
-            return path.is_dir()
+        except _REFUSALS:
+            with contextlib.suppress(OSError):
+                remove_folder(draft)
+                return path.is_dir()
+            return False
         self._shrink(path)
         return True
 

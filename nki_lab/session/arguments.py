@@ -25,6 +25,7 @@ from nki_lab.session.arrays import (
     Kind,
     accepted_dtype,
     check_gradient,
+    check_tensor,
     host_array,
     is_shaped,
     kind_of,
@@ -172,6 +173,8 @@ class Intake:
             remedy = f"pass tuple({name}), or an array"
         elif self.lists_allowed:  # Beta 1 hands any object on to the kernel
             return value
+        elif is_shaped(value):
+            remedy = "give it values; nki_lab.profile and nki_lab.compile take shapes"
         else:
             remedy = "derive the class from nl.NKIObject, or make it a dataclass"
         raise refused(name, f"a {type(value).__name__}", remedy)
@@ -181,6 +184,8 @@ class Intake:
         if known is not None:
             self.builder.program.shared_inputs.add(known._buffer.id)
             return known
+        if kind == "torch" and value.is_nested:  # which has no shape
+            check_tensor(value, name)
         if not value.shape:
             return scalar(value, kind, name)
         if kind == "torch" and self.values:

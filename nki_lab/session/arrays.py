@@ -100,7 +100,12 @@ def scalar(value: Any, kind: Kind | None, name: str) -> bool | int | float:
             f"pass a Python number (under jax.jit name it in static_argnames), or reshape {name} to (1, 1)",
             limit="a scalar is a constant of the compiled kernel: its value is known before the kernel runs",
         )
-    number = value.item()
+    if kind == "torch":
+        check_gradient(value, name)
+    try:
+        number = value.item()
+    except Exception:  # noqa: BLE001 - dtypes without a number, and arrays whose memory is gone: each has its own
+        raise refused(name, f"a scalar of {value.dtype}, whose value cannot be read", "pass a number") from None
     if not isinstance(number, (bool, int, float)):
         raise refused(name, f"a {type(number).__name__}", "pass a number")
     return number
@@ -144,6 +149,8 @@ def _dtype(kind: np.dtype[Any], name: str, *, of_torch: bool = False) -> DType:
         help_text = f"convert it: {name}.to(torch.{narrow})" if of_torch else f"convert it: {name}.astype(np.{narrow})"
     elif kind.kind in "OSUMm":
         help_text = "pass an array of numbers"
+    elif not help_text:
+        help_text = "convert it to a dtype of nki.language"
     raise refused(name, f"an array of {kind.name}", help_text, limit="arrays of NKI dtypes: at most 32 bits an element")
 
 
@@ -161,10 +168,17 @@ def _from_torch(value: Any, name: str) -> Array:
     if plain.is_conj() or plain.is_neg():
         plain = plain.resolve_conj().resolve_neg()
     label = _torch_label(plain, name)
-    if label in _TORCH_VIEWS:
-        through, meant = _TORCH_VIEWS[label]
-        return plain.contiguous().view(getattr(torch, through)).numpy().view(meant)
-    return plain.numpy()
+    try:
+        if label in _TORCH_VIEWS:
+            through, meant = _TORCH_VIEWS[label]
+            return plain.contiguous().view(getattr(torch, through)).numpy().view(meant)
+        return plain.numpy()
+    except TypeError:  # a dtype of fewer than eight bits, or half complex
+        raise refused(name, f"a torch tensor of {label}", "convert it to a dtype of nki.language") from None
+    except RuntimeError:  # a subclass that only torch's dispatcher can read, a fake tensor among them
+        raise refused(
+            name, f"a {type(value).__name__} without values of its own", "pass a plain torch.Tensor"
+        ) from None
 
 
 def check_tensor(value: Any, name: str) -> None:
@@ -193,14 +207,29 @@ def check_gradient(value: Any, name: str) -> None:
     import torch
 
     if value.requires_grad and torch.is_grad_enabled():
-        raise coded_error(
-            "NKI029",
-            f"argument {name} is a torch tensor that requires a gradient",
-            operand=name,
-            limit="a kernel has no derivative of its own",
-            help="call the kernel in the forward of a torch.autograd.Function whose backward calls another kernel;"
-            f" without gradients, call it under torch.no_grad() or pass {name}.detach()",
-        )
+        what, rule, out = "requires a gradient", "backward", "call it under torch.no_grad() or "
+    elif torch.autograd.forward_ad._current_level >= 0 and _has_tangent(value):
+        what, rule, out = "has a tangent", "jvp", ""
+    else:
+        return
+    raise coded_error(
+        "NKI029",
+        f"argument {name} is a torch tensor that {what}",
+        operand=name,
+        limit="a kernel has no derivative of its own",
+        help=f"call the kernel in the forward of a torch.autograd.Function whose {rule} calls another kernel;"
+        f" without gradients, {out}pass {name}.detach()",
+    )
+
+
+def _has_tangent(value: Any) -> bool:
+    """Whether derivatives in forward mode go through a torch tensor."""
+    import torch
+
+    low = torch._C._functorch
+    while low.is_batchedtensor(value):
+        value = low.get_unwrapped(value)
+    return torch.autograd.forward_ad.unpack_dual(value).tangent is not None
 
 
 def torch_dtype(dtype: DType) -> Any:
@@ -228,7 +257,13 @@ def _is_tracer(value: Any) -> bool:
 def _from_jax(value: Any, name: str) -> Array:
     if _is_tracer(value):
         raise refused(name, "a jax tracer: an array without values", f"call the kernel itself: kernel({name})")
-    return np.asarray(value)
+    if value.is_deleted():
+        remedy = f"pass a copy of {name} to the function that it is donated to"
+        raise refused(name, "a jax array that was deleted or donated", remedy, limit="a run needs values")
+    try:
+        return np.asarray(value)
+    except TypeError:  # keys of random numbers
+        raise refused(name, f"a jax array of {value.dtype}", f"pass jax.random.key_data({name})") from None
 
 
 def give_back(array: Array, kind: Kind) -> Any:
@@ -265,9 +300,25 @@ def _owned(array: Array) -> Array:
     return array if array.flags.writeable else array.copy()
 
 
+def frozen(original: Any, kind: Kind) -> str:
+    """Return what an array is that cannot be changed, as messages have it; empty for one that can."""
+    if kind == "jax":
+        return "a jax array"
+    if kind == "numpy":
+        flags = getattr(original, "flags", None)  # a TensorSpec has none
+        return "" if flags is None or flags.writeable else "a read-only array"
+    import torch
+
+    if original.is_inference() and not torch.is_inference_mode_enabled():
+        return "a tensor of torch.inference_mode, outside of it"
+    if any(step == 0 and size > 1 for step, size in zip(original.stride(), original.shape, strict=True)):
+        return "an expanded torch tensor, whose elements share memory"
+    return ""
+
+
 def changed(original: Any, values: Array, kind: Kind) -> bool:
     """Write `values` into the caller's array; False where it cannot be changed."""
-    if kind == "jax":
+    if frozen(original, kind):
         return False
     if kind == "torch":
         import torch
@@ -275,8 +326,6 @@ def changed(original: Any, values: Array, kind: Kind) -> bool:
         with torch.no_grad():
             original.copy_(_to_torch(values).reshape(original.shape))
         return True
-    if not original.flags.writeable:
-        return False
     named = original.dtype.fields is not None  # packed, or tfloat32: the same bits under another name
     np.copyto(original, values.view(original.dtype) if named else values.astype(original.dtype, copy=False))
     return True

@@ -76,10 +76,8 @@ def refuse_unchangeable(program: Program, written: list[Input]) -> None:
     """Refuse a kernel that changes an argument which cannot be changed, and does not return it."""
     returned = {tensor._buffer.id for tensor in program.outputs}
     for item in written:
-        flags = getattr(item.original, "flags", None)  # of a NumPy array
-        frozen = item.kind == "jax" or (flags is not None and not flags.writeable)
-        if frozen and item.tensor._buffer.id not in returned:
-            what = "a jax array" if item.kind == "jax" else "a read-only array"
+        what = arrays.frozen(item.original, item.kind)
+        if what and item.tensor._buffer.id not in returned:
             raise arrays.refused(
                 item.name,
                 f"{what}, and the kernel writes it",

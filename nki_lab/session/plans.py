@@ -15,11 +15,11 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
+from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.kernel_runtime.collectives.rank_group import local
@@ -115,13 +115,13 @@ class Signature:
 
 def signature_of(launch: Launch, args: Arguments, kwargs: Keywords) -> Signature | None:
     """Return the signature of a call; None where no plan is made for such a call, or something is wrong with it."""
-    if programs.is_debugged() or local.rank is not None:
+    if type(launch.function) is not FunctionType or programs.is_debugged() or local.rank is not None:
         return None
     found = Signature()
     try:
         if not all(found.take(value) for value in (*args, *kwargs.values())):
             return None
-    except NkiError:
+    except Exception:  # noqa: BLE001 - torch and jax have many for arrays without values; the call in full tells
         return None
     found.close(len(args), kwargs, launch)
     return found
@@ -268,9 +268,8 @@ def _reported(program: Program) -> Iterator[None]:
 def _performed(plan: Plan, signature: Signature, on_target: OnTarget) -> Execution | None:
     start = time.perf_counter()
     executor, originals, kinds = plan.executor, signature.originals, signature.kinds
-    for place, _ in plan.written:
-        if kinds[place] == "jax" or (kinds[place] == "numpy" and not originals[place].flags.writeable):
-            return None
+    if any(arrays.frozen(originals[place], kinds[place]) for place, _ in plan.written):
+        return None
     values = {
         number: np.ascontiguousarray(host, dtype=dtype)
         for (number, dtype), host in zip(plan.inputs, signature.hosts, strict=True)

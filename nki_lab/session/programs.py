@@ -50,7 +50,11 @@ _OURS: Final = frozenset({"nki", "neuronxcc", "nki_lab"})
 _ROOTS: Final = _OURS | {"numpy", "ml_dtypes", "math"}
 # Attributes behind which those modules hold files or state.
 _IMPURE: Final = frozenset({"device_print", "shared_constant"})
-_IMPURE_NUMPY: Final = frozenset({"random", "load", "loadtxt", "genfromtxt", "fromfile", "memmap", "lib", "geterr"})
+_IMPURE_NUMPY: Final = frozenset({
+    "random", "lib", "load", "loadtxt", "genfromtxt", "fromfile", "fromregex", "memmap", "save", "savetxt", "savez",
+    "savez_compressed", "tofile", "geterr", "geterrcall", "seterr", "seterrcall", "getbufsize", "setbufsize",
+    "get_printoptions", "set_printoptions", "printoptions", "array2string", "array_repr", "array_str", "datetime64",
+})  # fmt: skip
 _OPCODES_REFUSED: Final = frozenset({"IMPORT_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_BUILD_CLASS"})
 _OPCODES_OF_CELLS: Final = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 
@@ -174,7 +178,7 @@ def _value(value: Any, seen: _Seen) -> Hashable:
             if seen.guards is not None:
                 seen.guards.watch_name(vars(value), "function")
             return (kind, _function(inner, seen))
-        known = callable(value)
+        known = callable(value) and inner is None  # else a kernel of an object, whose state may change
     else:
         known = False
     if not known:
@@ -189,14 +193,15 @@ def _root(module: object) -> str:
 def _is_known(value: object) -> bool:
     """Return whether `value` belongs to NKI, NumPy or math, whose functions and classes do not change."""
     if isinstance(value, ModuleType):
-        return _root(value.__name__) in _ROOTS and value.__name__ != "numpy.random"
+        return _root(value.__name__) in _ROOTS and not value.__name__.startswith("numpy.random")
     if isinstance(value, np.ufunc):  # those of np.frompyfunc call Python
         return getattr(np, value.__name__, None) is value
     if isinstance(value, Enum):
         return _root(type(value).__module__) in _ROOTS
     if isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, (type(None), ModuleType)):
         return False  # the method of an object, such as the generator behind numpy.random.rand
-    return _root(getattr(value, "__module__", None)) in _ROOTS
+    home = _root(getattr(value, "__module__", None))
+    return home in _ROOTS and not (home == "numpy" and getattr(value, "__name__", "") in _IMPURE_NUMPY)
 
 
 def _function(function: FunctionType, seen: _Seen) -> Hashable:
@@ -205,7 +210,7 @@ def _function(function: FunctionType, seen: _Seen) -> Hashable:
     Those of NKI and NumPy are told by their globals: `functools.wraps` gives a helper the `__module__` of another.
     """
     home = _root(function.__globals__.get("__name__"))
-    if home in _OURS or (home == "numpy" and function.__name__ != "load"):
+    if home in _OURS or (home == "numpy" and function.__name__ not in _IMPURE_NUMPY):
         return function
     if function in seen:
         return seen[function]
@@ -217,25 +222,28 @@ def _function(function: FunctionType, seen: _Seen) -> Hashable:
     read: list[Hashable] = []
     for name in names:
         if name in function.__globals__:
-            value = function.__globals__[name]
-            if value is np and _attributes_of(code) & _IMPURE_NUMPY:
-                raise _NotConstantError
-            read.append((name, _value(value, seen)))
-            if isinstance(value, ModuleType):
-                read += _members_of(value, _attributes_of(code), seen, {value})
+            read.append((name, _read(function.__globals__[name], code, seen)))
         elif name not in _PURE and hasattr(builtins, name):
             raise _NotConstantError
         else:
             read.append(name)
     try:
-        closure = tuple(_value(cell.cell_contents, seen) for cell in function.__closure__ or ())
+        closure = tuple(_read(cell.cell_contents, code, seen) for cell in function.__closure__ or ())
     except ValueError:  # a cell that is still empty
         raise _NotConstantError from None
     if seen.guards is not None:
         seen.guards.watch(function, names)
-    defaults = tuple(_value(item, seen) for item in function.__defaults__ or ())
-    named = tuple((name, _value(item, seen)) for name, item in (function.__kwdefaults__ or {}).items())
+    defaults = tuple(_read(item, code, seen) for item in function.__defaults__ or ())
+    named = tuple((name, _read(item, code, seen)) for name, item in (function.__kwdefaults__ or {}).items())
     return (code, code.co_filename, tuple(read), closure, defaults, named)
+
+
+def _read(value: object, code: CodeType, seen: _Seen) -> Hashable:
+    """A value that a function reads by one of its names; of a module also what the function may take from there."""
+    known = _value(value, seen)
+    if not isinstance(value, ModuleType):
+        return known
+    return (known, *_members_of(value, _attributes_of(code), seen, {value}))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,6 +263,8 @@ def _members_of(
     module: ModuleType, names: frozenset[str], seen: _Seen, within: set[ModuleType]
 ) -> Iterator[tuple[str, Hashable]]:
     """Yield what some names of a module, and of those in it, mean now: a kernel's author may put others there."""
+    if names & _IMPURE_NUMPY and _root(module.__name__) == "numpy":
+        raise _NotConstantError
     space = vars(module)
     for name in sorted(names & space.keys()):
         item = space[name]

@@ -210,6 +210,15 @@ def test_the_disk_may_refuse(here: ProfileCache, monkeypatch: pytest.MonkeyPatch
     assert list(here.folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["x" * 5000, "\udcff"], ids=["long", "no-text"])
+def test_a_folder_of_any_name_keeps_no_profile_from_being_made(
+    name: str, here: ProfileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NKI_LAB_CACHE", str(here.folder / name))
+    for _ in range(2):
+        assert profile().ok
+
+
 def test_the_command_shows_and_clears_the_cache(here: ProfileCache, capsys: pytest.CaptureFixture[str]) -> None:
     profile()
     (here.folder / "notes.txt").write_text("not ours")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 import threading
 import weakref
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
+import nki
 import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 import pytest
+from numpy import loadtxt
 
 from nki_lab import session
 from nki_lab.diagnostic import NkiError
@@ -123,6 +127,89 @@ def test_a_ufunc_may_call_python(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [execute(by_python, a).outputs[0, 0] for _ in range(2)] == [2, 2]
     monkeypatch.setattr(sys.modules[__name__], "SCALES", [5.0])
     assert [execute(by_python, a).outputs[0, 0] for _ in range(2)] == [5, 5]
+
+
+class Factor:
+    """A helper with a state."""
+
+    value = 2.0
+
+    def __call__(self, tile):
+        return nl.multiply(tile, self.value)
+
+    def method(self, tile):
+        return nl.multiply(tile, self.value)
+
+
+@pytest.mark.parametrize("which", ["object", "method", "partial"])
+def test_a_kernel_of_an_object_has_its_state(which: str) -> None:
+    factor = Factor()
+    bound = functools.partial(nl.multiply, y=2.0)
+    inner = nki.jit({"object": factor, "method": factor.method, "partial": bound}[which])
+
+    def outer(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, inner(nl.load(a)))
+        return out
+
+    a = ones(128, 64)
+    assert [execute(outer, a).outputs[0, 0] for _ in range(2)] == [2, 2]
+    factor.value = bound.keywords["y"] = 5.0
+    assert [execute(outer, a).outputs[0, 0] for _ in range(2)] == [5, 5]
+
+
+def test_an_object_without_a_hash_is_a_kernel() -> None:
+    @dataclasses.dataclass
+    class Scaled:
+        factor: float
+
+        def __call__(self, a):
+            out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+            nl.store(out, nl.multiply(nl.load(a), self.factor))
+            return out
+
+    kernel = Scaled(2.0)
+    assert [execute(kernel, ones(128, 64)).outputs[0, 0] for _ in range(2)] == [2, 2]
+    kernel.factor = 5.0
+    assert execute(kernel, ones(128, 64)).outputs[0, 0] == 5
+
+
+def test_what_comes_from_numpy_over_a_closure_or_a_default_counts() -> None:
+    def made(module: Any) -> Any:
+        def by_closure(a):
+            return increment(a, float(module.random.randint(1, 2**20)))
+
+        return by_closure
+
+    def by_default(a, module=np):
+        return increment(a, float(module.random.randint(1, 2**20)))
+
+    for kernel in (made(np), by_default):
+        found = [execute(kernel, ones(128, 64)) for _ in range(4)]
+        assert len({item.outputs[0, 0] for item in found}) > 1 and not any(map(planned, found))
+
+
+def by_file(a, path):
+    return increment(a, float(loadtxt(path)))
+
+
+def by_pattern(a, path):
+    return increment(a, float(np.fromregex(path, r"(\d)", [("value", np.float32)])["value"][0]))
+
+
+def by_print_options(a, path):
+    return increment(a, float(np.get_printoptions()["precision"]))
+
+
+@pytest.mark.parametrize("kernel", [by_file, by_pattern, by_print_options])
+def test_what_numpy_reads_counts(kernel: Any, tmp_path: Path) -> None:
+    path = tmp_path / "number.txt"
+    path.write_text("2")
+    with np.printoptions(precision=2):
+        assert [execute(kernel, ones(128, 64), str(path)).outputs[0, 0] for _ in range(2)] == [3, 3]
+    path.write_text("5")
+    with np.printoptions(precision=5):
+        assert [execute(kernel, ones(128, 64), str(path)).outputs[0, 0] for _ in range(2)] == [6, 6]
 
 
 def by_member(a):

@@ -84,6 +84,21 @@ def test_a_scalar_dtype_is_a_constant(jnp: ModuleType) -> None:
     assert (result == 2).all()
 
 
+def test_arrays_without_values_are_named(jnp: ModuleType) -> None:
+    jax = importlib.import_module("jax")
+    gone = jnp.ones((4, 3))
+    gone.delete()
+    for value, says in (
+        (gone, "a jax array that was deleted or donated"),
+        (jax.random.split(jax.random.key(0), 4), r"a jax array of key<fry>.*pass jax.random.key_data\(a\)"),
+        (jax.random.key(0), "a scalar of key<fry>"),
+        (jax.ShapeDtypeStruct((4, 3), jnp.float32), "a ShapeDtypeStruct.*nki_lab.profile"),
+    ):
+        for _ in range(2):
+            with pytest.raises(TypeError, match=f"(?s)NKI001 argument a is {says}"):
+                double(value)
+
+
 def test_a_run_of_a_traced_array_is_refused(jnp: ModuleType) -> None:
     jax = importlib.import_module("jax")
     with pytest.raises(TypeError, match=r"NKI001 argument a is a jax tracer"):

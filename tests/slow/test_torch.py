@@ -94,6 +94,49 @@ def test_a_gradient_is_never_lost_silently(torch: ModuleType) -> None:
         assert nki_lab.compile(double, a).inputs[0].shape == (4, 3)
 
 
+def test_nor_is_that_of_a_scalar(torch: ModuleType) -> None:
+    @nki.jit
+    def scaled(a, factor):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.multiply(nl.load(a), factor))
+        return out
+
+    factor = torch.nn.Parameter(torch.tensor(2.0))
+    with pytest.raises(TypeError, match="NKI029 argument factor is a torch tensor that requires a gradient"):
+        scaled(torch.ones(4, 3), factor)
+    with torch.no_grad():
+        assert (scaled(torch.ones(4, 3), factor) == 2).all()
+
+
+def test_nor_is_a_tangent(torch: ModuleType) -> None:
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(a: Any) -> Any:
+            return double(a)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            """Nothing is saved."""
+
+        @staticmethod
+        def jvp(ctx: Any, given: Any) -> Any:
+            return double(given)
+
+    a = torch.ones(4, 3)
+    for map_first in (lambda function: function, torch.func.vmap):
+        with pytest.raises(TypeError, match=r"(?s)NKI029 argument a is .*has a tangent.*jvp"):
+            quietly(torch.func.jvp, map_first(double), (a,), (a,))
+    dual = torch.autograd.forward_ad
+    with dual.dual_level():
+        for _ in range(2):
+            assert (double(a) == 2).all()
+        both = quietly(dual.make_dual, a, a)
+        with pytest.raises(TypeError, match="NKI029"):
+            double(both)
+        assert (double(both.detach()) == 2).all()
+    assert (quietly(torch.func.jvp, Double.apply, (a,), (a,))[1] == 2).all()
+
+
 def test_an_argument_is_changed_in_place(torch: ModuleType) -> None:
     @nki.jit
     def kernel(a):
@@ -106,6 +149,35 @@ def test_an_argument_is_changed_in_place(torch: ModuleType) -> None:
     with torch.no_grad():
         kernel(leaf)
     assert (leaf == 2).all()
+
+
+def test_arguments_that_torch_does_not_change_are_refused_before_any_is_changed(torch: ModuleType) -> None:
+    @nki.jit
+    def both(a, b):
+        for argument in (a, b):
+            nl.store(argument, nl.add(nl.load(argument), 1.0))
+
+    @nki.jit
+    def given_back(b):
+        nl.store(b, nl.add(nl.load(b), 1.0))
+        return b
+
+    with torch.inference_mode():
+        inferred = torch.ones(4, 3)
+    for fixed in (torch.ones(3).expand(4, 3), inferred):
+        a = torch.ones(4, 3)
+        for _ in range(2):
+            with pytest.raises(TypeError, match=r"NKI001 argument b is .*tensor.*, and the kernel writes it"):
+                both(a, fixed)
+            assert (given_back(fixed) == 2).all()
+        assert (a == 1).all() and (fixed == 1).all()
+    both(a, torch.ones(4, 3))  # which leaves a plan
+    with pytest.raises(TypeError, match="NKI001 argument b"):
+        both(a, inferred)
+    assert (a == 2).all()
+    with torch.inference_mode():
+        both(a, inferred)
+    assert (a == 3).all() and (inferred == 2).all()
 
 
 def test_one_tensor_among_numpy_arrays_decides(torch: ModuleType) -> None:
@@ -149,8 +221,35 @@ def test_a_scalar_tensor_is_a_number(torch: ModuleType) -> None:
             lambda torch: quietly(torch.nested.nested_tensor, [torch.ones(3)], layout=torch.jagged),
             "nested.*to_padded_tensor",
         ),
+        (
+            lambda torch: quietly(torch.nested.nested_tensor, [torch.ones(3), torch.ones(2)]),
+            "nested.*to_padded_tensor",
+        ),
+        (lambda torch: torch.empty(4, 3, dtype=torch.int4), "of int4.*convert it"),
+        (lambda torch: torch.empty(4, 3, dtype=torch.uint1), "of uint1.*convert it"),
+        (lambda torch: quietly(torch.zeros, 4, 3, dtype=torch.complex32), "of complex32.*convert it"),
+        (lambda torch: torch.empty((), dtype=torch.bits8), "a scalar of torch.bits8.*pass a number"),
+        (
+            lambda torch: importlib.import_module("torch._subclasses").FakeTensorMode().from_tensor(torch.ones(4, 3)),
+            "FakeTensor without values",
+        ),
     ],
-    ids=["float64", "int64", "complex", "empty", "sparse", "meta", "quantized", "nested"],
+    ids=[
+        "float64",
+        "int64",
+        "complex",
+        "empty",
+        "sparse",
+        "meta",
+        "quantized",
+        "jagged",
+        "nested",
+        "int4",
+        "uint1",
+        "complex32",
+        "bits8",
+        "fake",
+    ],
 )
 def test_a_tensor_that_no_kernel_takes_is_named(make: Any, says: str, torch: ModuleType) -> None:
     with pytest.raises(TypeError, match=rf"(?s)NKI001 argument a is.*{says}"):
