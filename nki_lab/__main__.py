@@ -20,9 +20,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Exception as error:
             if not hasattr(error, "diagnostics"):
                 raise
-    from nki_lab.cli import main as command  # which also says what the server lacks
+    try:
+        from nki_lab.cli import main as command  # which also says what the server lacks
 
-    return command(words)
+        return command(words)
+    except KeyboardInterrupt:  # while modules are loaded
+        print("cancelled", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

@@ -44,6 +44,23 @@ def locked(folder: Path) -> Iterator[bool]:
         os.close(handle)
 
 
+@contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """Make a folder, and those around it, to write into; what fails removes those of them again that are empty.
+
+    Raises OSError.
+    """
+    new = [item for item in (folder, *folder.parents) if not item.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for item in new:
+                item.rmdir()
+        raise
+
+
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk. Windows writes a folder's names by itself."""
     if os.name == "nt" and path.is_dir():
@@ -186,21 +203,22 @@ def whole_folder(path: str | os.PathLike[str], ours: Container[str]) -> Iterator
     """
     target = _target(path)
     draft = beside(target)
-    draft.mkdir(parents=True)
-    try:
-        yield draft
-        for file in (*draft.rglob("*"), draft):
-            sync(file)
-        if target.is_dir():
-            require_own(target, ours)
-            draft.chmod(stat.S_IMODE(target.stat().st_mode))
-            _exchange(draft, target, ours)
-        else:
-            rename_over(draft, target)
-        sync_folder(target.parent)
-    except BaseException:
-        _remove(draft)
-        raise
+    with made_folder(target.parent):
+        draft.mkdir()
+        try:
+            yield draft
+            for file in (*draft.rglob("*"), draft):
+                sync(file)
+            if target.is_dir():
+                require_own(target, ours)
+                draft.chmod(stat.S_IMODE(target.stat().st_mode))
+                _exchange(draft, target, ours)
+            else:
+                rename_over(draft, target)
+            sync_folder(target.parent)
+        except BaseException:
+            _remove(draft)
+            raise
 
 
 def _exchange(draft: Path, target: Path, ours: Container[str]) -> None:
@@ -286,6 +304,11 @@ def remove_folder(folder: Path) -> None:
     from shutil import rmtree
 
     rmtree(folder, ignore_errors=True)
+
+
+def arrow_path(path: Path) -> str | bytes:
+    """Return a path as Apache Arrow opens it: as it is on the disk, where names need not be UTF-8."""
+    return str(path) if os.name == "nt" else os.fsencode(path)
 
 
 def relative(path: str | os.PathLike[str], folder: str | os.PathLike[str] = ".") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -130,7 +131,7 @@ def saved(tmp_path: Path) -> Path:
     return nki_lab.profile(copied, X, target="trn2").save(tmp_path / "run.nkirec")
 
 
-def refused(path: Path, code: str) -> str:
+def refused(path: Path | str, code: str) -> str:
     """What is said where a recording opens or is used."""
     with pytest.raises(OSError, match=code) as caught:
         opened = nki_lab.open(path)
@@ -185,6 +186,29 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(act: str, tmp_path: P
     with pytest.raises(OSError, match="NKI021"):
         getattr(run, act)(tmp_path / "file" / "out")
     assert [item.name for item in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("act", ["save", "to_explorer"])
+def test_a_disk_that_fills_up_keeps_no_folder(act: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run = nki_lab.profile(copied, X, target="trn2")
+    monkeypatch.setattr(pq, "ParquetWriter", full)
+    with pytest.raises(OSError, match="NKI021"):
+        getattr(run, act)(tmp_path / "new" / "out")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "x" * 5000])
+def test_what_is_no_path_is_said(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = nki_lab.profile(copied, X, target="trn2")
+    for act in (run.save, run.to_html, run.to_csv, run.to_explorer, run.to_perfetto):
+        with pytest.raises(OSError, match="NKI021"):
+            act(path)
+    refused(path, "NKI018")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_process_goes_on_after_all_of_it() -> None:

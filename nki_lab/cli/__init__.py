@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import io
 import json
 import os
+import signal
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from nki_lab.cli import cache, colour, kernels, stubs
@@ -27,11 +30,13 @@ from nki_lab.cli.kernels import Settings
 from nki_lab.cli.progress_bar import shown
 from nki_lab.cli.report import explain
 from nki_lab.cli.scripts import execute, import_folder, readable, status_of
-from nki_lab.diagnostic import NkiError
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.file_system import private_folder
 from nki_lab.own_faults import version
 
 CANCELLED = 130
+_NOT_TAKEN: Final = {errno.ENOSPC, errno.EFBIG, errno.EIO}
+"""Errors of a disk that does not take our output."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
         status = command(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None where whoever started this has closed it
+            sys.stdout.flush()
     except SystemExit as leaving:  # of a script
         return status_of(leaving)
     except NkiError as error:
@@ -54,9 +60,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("cancelled", file=sys.stderr)
         return CANCELLED
     except BrokenPipeError:  # the reader of our output has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
+        return 1
+    except OSError as error:
+        if error.errno not in _NOT_TAKEN or error.filename is not None:
+            raise
+        _drop_output()
+        told = coded_error("NKI021", f"the output: not written: {error.strerror or error}", help="make room for it")
+        print(colour.shown(str(told), sys.stderr, arguments.color), file=sys.stderr)
         return 1
     return status
+
+
+def _drop_output() -> None:
+    """Have what is left of the output go nowhere, so that the end of the process does not fail over it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _place(text: str) -> str:
+    """Return the path that an option names; an empty one is an error, as of a variable of the shell that is not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return text
 
 
 def _print_what_the_encoding_lacks() -> None:
@@ -106,7 +131,8 @@ def parser() -> argparse.ArgumentParser:
             "--color", choices=colour.CHOICES, default="auto", help="colours of findings (default: on terminals)"
         )
         for option, settings in options.items():
-            subparser.add_argument(option, **settings)
+            named = option.startswith("--") and settings.get("metavar") in ("FILE", "FOLDER")
+            subparser.add_argument(option, **{"type": _place, **settings} if named else settings)
         subparser.set_defaults(command=function)
         return subparser
 
@@ -266,6 +292,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _view(arguments: argparse.Namespace) -> int:
     from nki_lab.result import open as open_run
 
+    kernels.require_places(arguments)
     run = open_run(arguments.recording)
     files = kernels.written(run, arguments)
     if files:
@@ -273,13 +300,32 @@ def _view(arguments: argparse.Namespace) -> int:
         return 0
     import webbrowser
 
-    with private_folder() as folder:
+    with private_folder() as folder, _ended_in_order():
         page = folder / f"{run.path.stem or 'run'}.html"
         print(run.to_html(page), flush=True)
         webbrowser.open(page.as_uri())
         with contextlib.suppress(KeyboardInterrupt):
             _wait_for_reader()
     return 0
+
+
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Leave by SystemExit where the process is asked to end, as by a terminal that closes: pages are removed then."""
+
+    def leave(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():  # others may not take signals
+        yield
+        return
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = [(number, signal.signal(number, leave)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 GRACE: Final = 15.0

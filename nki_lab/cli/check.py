@@ -26,19 +26,13 @@ if TYPE_CHECKING:
     from nki_lab.query.configuration import Configuration
 
 USAGE: Final = 2
-
-
-def _place(value: str) -> str:
-    if not value:
-        raise argparse.ArgumentTypeError("an empty text names no place")
-    return value
+_MOST_DIGITS: Final = 9
 
 
 def _count(value: str) -> int:
-    number = int(value)
-    if number < 1:
-        raise argparse.ArgumentTypeError("at least 1 process is needed")
-    return number
+    if not value.isdecimal() or len(value) > _MOST_DIGITS or not int(value):
+        raise argparse.ArgumentTypeError(f"{value!r} is no number of processes, which is 1 or more")
+    return int(value)
 
 
 OPTIONS: Final[dict[str, Settings]] = {
@@ -67,7 +61,6 @@ OPTIONS: Final[dict[str, Settings]] = {
         "help": "show what --fix would change, and change nothing; exit status 1 if it would",
     },
     "--sarif": {
-        "type": _place,
         "metavar": "FILE",
         "help": "write the findings as SARIF into a file, whatever is printed",
     },
@@ -80,7 +73,6 @@ OPTIONS: Final[dict[str, Settings]] = {
         "help": "show what is wrong for some arguments of functions without shapes, with values that show it",
     },
     "--coverage-html": {
-        "type": _place,
         "metavar": "FOLDER",
         "help": "write pages that mark the calls of NKI by how much of each was checked",
     },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 from collections.abc import Mapping
@@ -40,7 +41,8 @@ def compare(arguments: argparse.Namespace) -> int:
     print(_printed(found, arguments.format), end="")
     if allowed is None or found.slowdown <= allowed:
         return 0
-    print(f"the latency grows by {100 * found.slowdown:.3g} %, --fail-on allows {100 * allowed:.3g} %", file=sys.stderr)
+    grows = f"{100 * found.slowdown:.3g} %" if math.isfinite(found.slowdown) else "more than any share, from 0 ns on"
+    print(f"the latency grows by {grows}, --fail-on allows {100 * allowed:.3g} %", file=sys.stderr)
     return 1
 
 

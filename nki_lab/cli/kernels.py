@@ -6,11 +6,12 @@ import argparse
 import ast
 import inspect
 import json
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from nki_lab.cli.program import as_data
 from nki_lab.cli.progress_bar import shown
@@ -19,6 +20,8 @@ from nki_lab.diagnostic import NkiError, Span, coded_error, error_of
 
 if TYPE_CHECKING:
     from nki_lab.result import Recorded
+
+T = TypeVar("T")
 
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -50,8 +53,9 @@ def profile(arguments: argparse.Namespace) -> int:
     """Print when a kernel would do what; files are written first, so that a failure prints nothing."""
     from nki_lab.result import profile as profile_kernel
 
+    require_places(arguments)
     kernel, values = _load(arguments)
-    counts = dict(trip_count_of(text) for text in arguments.trip_counts)
+    counts = once("--trip-count", map(trip_count_of, arguments.trip_counts))
     with shown(quiet=arguments.no_progress):
         done = profile_kernel(kernel, target=arguments.target, grid=arguments.grid, trip_counts=counts, **values)
     written(done, arguments)
@@ -65,17 +69,49 @@ def profile(arguments: argparse.Namespace) -> int:
 
 def written(run: Recorded, arguments: argparse.Namespace) -> list[Path]:
     """Write the recording in each form that the command line asks for."""
+    return [getattr(run, "save" if form == "save" else f"to_{form}")(path) for form, path in _places(arguments).items()]
+
+
+def require_places(arguments: argparse.Namespace) -> None:
+    """Raise NKI012 where the command line has two forms of a recording written to one place."""
+    seen: dict[str, str] = {}
+    for form, path in _places(arguments).items():
+        place = os.path.realpath(path)
+        if place in seen and place != os.devnull:
+            raise coded_error(
+                "NKI012",
+                f"--{seen[place]} and --{form} name the same place, {path}",
+                operand=f"--{form}",
+                limit="a path of its own for each form",
+                help=f"for example --{form} {path}.{form}",
+            )
+        seen[place] = form
+
+
+def _places(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return where the command line has a recording written, by form."""
     forms = [option.removeprefix("--") for option in EXPORTS]
-    paths = [(getattr(run, "save" if form == "save" else f"to_{form}"), getattr(arguments, form)) for form in forms]
-    return [write(path) for write, path in paths if path]
+    return {form: path for form in forms if (path := getattr(arguments, form)) is not None}
 
 
 def _load(arguments: argparse.Namespace) -> tuple[Callable[..., object], dict[str, Any]]:
     """Return the kernel that a command names, and its arguments."""
     kernel = kernel_of(arguments)
-    values = dict(value_of(text) for text in arguments.values)
+    values = once("--arg", map(value_of, arguments.values))
     _require_arguments(kernel, values)
     return kernel, values
+
+
+def once(option: str, pairs: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """Return names and values of an option that is given once for each name; NKI012 for a name that comes twice."""
+    found: dict[str, T] = {}
+    for name, value in pairs:
+        if name in found:
+            raise coded_error(
+                "NKI012", f"{option} {name} stands twice", operand=option, help="keep the one that is meant"
+            )
+        found[name] = value
+    return found
 
 
 def kernel_of(arguments: argparse.Namespace) -> Callable[..., object]:
@@ -84,6 +120,8 @@ def kernel_of(arguments: argparse.Namespace) -> Callable[..., object]:
 
     file, found, name = arguments.kernel.rpartition("::")
     if not file or not name:
+        if not found and name.count(":") == 1 and all(name.split(":")):
+            raise _misspelt(f"{arguments.kernel!r} names no kernel", name.replace(":", "::"), limit="FILE::KERNEL")
         example = f"{(file if found else name) or 'kernels.py'}::{(found and name) or 'my_kernel'}"
         raise _misspelt(f"{arguments.kernel!r} names no kernel", example, limit="FILE::KERNEL")
     script = readable(file)

@@ -97,4 +97,5 @@ def readable(path: str) -> Path:
         raise coded_error("NKI018", f"{path}: {error.strerror}", help="check the path and its rights") from None
     from nki_lab.isa.spelling import did_you_mean
 
-    raise coded_error("NKI018", f"{path} {reason}", help=did_you_mean(file.name, names))
+    remedy = "save the text as a file: findings show its lines" if path == "-" or reason == "is no file" else ""
+    raise coded_error("NKI018", f"{path} {reason}", help=did_you_mean(file.name, names) or remedy)

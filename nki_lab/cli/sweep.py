@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from nki_lab.cli.kernels import kernel_of, trip_count_of, value_of
+from nki_lab.cli.kernels import kernel_of, once, trip_count_of, value_of
 from nki_lab.diagnostic import coded_error
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def sweep(arguments: argparse.Namespace) -> int:
         found = sweep_kernel(
             kernel_of(arguments),
             parameters,
-            args=dict(argument_of(text) for text in arguments.values),
-            trip_counts=dict(trip_count_of(text) for text in arguments.trip_counts),
+            args=once("--arg", map(argument_of, arguments.values)),
+            trip_counts=once("--trip-count", map(trip_count_of, arguments.trip_counts)),
             folder=arguments.folder,
             workers=arguments.workers,
             progress=_remembering(last),

@@ -48,9 +48,14 @@ class Amount:
         return None if self.change is None or not self.before else self.change / self.before
 
 
+def is_profile(recording: Recording) -> bool:
+    """Whether a recording was read from the tables of a profile, of a device or of a simulation."""
+    return "profile" in recording.summary
+
+
 def is_measured(recording: Recording) -> bool:
     """Whether the times are from a device."""
-    return "profile" in recording.summary
+    return is_profile(recording) and not recording.summary.get("simulated")
 
 
 def error_of(recording: Recording) -> Error | None:

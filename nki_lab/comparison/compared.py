@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from nki_lab.comparison.amounts import Amount, Error, error_of, is_measured, time
+from nki_lab.comparison.amounts import Amount, Error, error_of, is_measured, is_profile, time
 from nki_lab.comparison.figures import EngineDifference, StallDifference, cores_of, engines, memory, stalls, work
 from nki_lab.comparison.instructions import RowPairs, rows_of
 from nki_lab.comparison.places import NO_LINE, Place, Places, places_of
@@ -124,9 +124,9 @@ def compare(before: Recording, after: Recording) -> Compared:
 def _with_equal_places(before: Recording, after: Recording) -> tuple[Recording, Recording]:
     """Return the recordings with lines for transfers in both of them, or in none.
 
-    Where the profile of a device has none, all time of transfers would be new in it, and gone from the other's lines.
+    Where a profile has none, all time of transfers would be new in it, and gone from the other's lines.
     """
-    if is_measured(before) == is_measured(after):
+    if is_profile(before) == is_profile(after):
         return before, after
     transfers = [
         np.array([lane.kind == "dma" for lane in recording.lanes], bool)[whole(recording.rows["lane"])]
@@ -164,17 +164,20 @@ def _side(recording: Recording, error: Error | None) -> Side:
 def _is_same_kernel(before: Recording, after: Recording, places: Places) -> bool:
     """Whether two recordings are of versions of one kernel: of one name, or with many lines in common.
 
-    A profile of a device does not tell the kernel's name.
+    A profile of a device does not tell the kernel's name. Lines are in common where both runs have instructions of
+    them: kernels of one file share its text.
     """
     names = [str(recording.summary.get("kernel") or "") for recording in (before, after)]
-    if names[0] == names[1] or not all(names) or not len(before) or not len(after):
+    if names[0] == names[1] or not all(names):
         return True
     equal = [NO_LINE + 1 + number for number, place in enumerate(places.places) if place.state == "same"]
-    counts = [
-        int(np.isin(numbers[whole(recording.rows["site"])], equal).sum())
+    mine, other = (
+        numbers[whole(recording.rows["site"])]
         for recording, numbers in ((before, places.before), (after, places.after))
-    ]
-    return min(counts) >= _SAME_KERNEL * min(len(before), len(after))
+    )
+    common = np.intersect1d(np.intersect1d(mine, other), equal)
+    counts = [int(np.isin(lines, common).sum()) for lines in (mine, other)]
+    return 0 < min(counts) >= _SAME_KERNEL * min(len(before), len(after))
 
 
 def _lines(

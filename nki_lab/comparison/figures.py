@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.comparison.amounts import Amount, Error, Unit, is_measured, of_summaries, time
+from nki_lab.comparison.amounts import Amount, Error, Unit, is_profile, of_summaries, time
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.kernel_runtime.recording.digest import Digest, executing
@@ -156,9 +156,9 @@ def memory(before: Recording, after: Recording) -> list[Amount]:
 
 
 def _with_peaks(recording: Recording) -> Mapping[str, Any]:
-    """Return the summary; that of a device's profile with the most of each memory that it records in use."""
+    """Return the summary; that of a profile with the most of each memory that it records in use."""
     summary = recording.summary
-    if not is_measured(recording):
+    if not is_profile(recording):
         return summary
     usage = recording.usage_by_core()
     peaks = {_PEAKS[name]: int(usage[name].max(initial=0)) for name in _PEAKS}

@@ -46,14 +46,18 @@ def require_replaceable(path: str | os.PathLike[str], names: Container[str]) -> 
 
 @contextlib.contextmanager
 def refusing(target: str | os.PathLike[str]) -> Iterator[None]:
-    """Raise errors of the system as NKI021."""
+    """Raise errors of the system, and an empty path, as NKI021."""
+    place = os.fspath(target)
+    if not place:
+        raise coded_error("NKI021", "not written: the path is empty", help="name a file or a folder")
     try:
         yield
     except (OSError, ValueError) as error:
         if isinstance(error, NkiError):
             raise
-        raise coded_error(
-            "NKI021",
-            f"{os.fspath(target)}: not written: {getattr(error, 'strerror', None) or error}",
-            help="make room, or choose a place that you may write to; what was there before is unchanged",
-        ) from error
+        what = getattr(error, "strerror", None) or error
+        remedy = "make room, or choose a place that you may write to; what was there before is unchanged"
+        folder = Path(place).absolute().parent
+        if isinstance(error, FileNotFoundError) and not folder.exists():
+            what, remedy = f"there is no folder {folder}", "make the folder first, or choose another place"
+        raise coded_error("NKI021", f"{place}: not written: {what}", help=remedy) from error

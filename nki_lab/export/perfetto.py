@@ -94,7 +94,7 @@ class _Trace:
     def _flush(self) -> None:
         # Messages one after the other are one message: readers join their repeated fields.
         self._stream.write(self._batch.SerializeToString())
-        self._batch.Clear()
+        self._batch = self._protos.Trace()  # a cleared message keeps the memory of all that it ever held
         self._packets = 0
 
     def _write_names(self) -> None:

@@ -286,10 +286,11 @@ def open(path: str | os.PathLike[str]) -> SavedRun:  # noqa: A001 - the contract
     with extra("save", "opening a saved run needs", operand="open"):
         import pyarrow.parquet  # noqa: F401
 
-    from nki_lab.kernel_runtime.recording.folder import MANIFEST, pins
+    from nki_lab.export.explorer.profile import is_profile
+    from nki_lab.kernel_runtime.recording.folder import MANIFEST, pins, require_folder
 
-    folder = Path(path)
-    if (folder / "Instruction.parquet").is_file() and not (folder / MANIFEST).exists():
+    folder = require_folder(path)
+    if not (folder / MANIFEST).exists() and is_profile(folder):
         from nki_lab.export.explorer.reading import read_profile
 
         return SavedRun(read_profile(folder), folder)

@@ -24,6 +24,7 @@ from nki_lab.kernel_runtime.vocabulary import (
     SPACES,
     STALL_REASONS,
 )
+from nki_lab.printable import on_one_line
 from nki_lab.source_files import lines_of, shown_names
 from nki_lab.timeline.recorded_rows import roles_of
 
@@ -194,5 +195,8 @@ def _sources(program: Program) -> dict[str, dict[str, Any]]:
     sites = [(files[s.file], s.line, s.column, s.end_line, s.end_column, s.function) for s in program.sites]
     return {
         "sites": _columns(("source", "line", "column", "end_line", "end_column", "function"), sites),
-        "sources": {"path": list(shown_names(files).values()), "text": ["".join(lines_of(file)) for file in files]},
+        "sources": {
+            "path": [on_one_line(name) for name in shown_names(files).values()],
+            "text": ["".join(lines_of(file)) for file in files],
+        },
     }

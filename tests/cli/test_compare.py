@@ -6,12 +6,16 @@ import json
 import re
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import nki_lab
 from nki_lab import cli
 from nki_lab.cli.compare import share_of
 from nki_lab.diagnostic import NkiError
+from nki_lab.export.formatting import duration
+from nki_lab.kernel_runtime.recording import Recording
 from tests.comparison.versions import KERNEL, edited, profiled
 
 
@@ -107,18 +111,43 @@ def test_a_page_that_cannot_be_written_is_said_and_nothing_else(
     assert found.err.startswith("NKI021 ")
 
 
+def as_of_a_device(folder: Path) -> Path:
+    """Have a profile that was written here say that it is of a device."""
+    metadata = pq.read_table(folder / "Metadata.parquet")
+    place = metadata.schema.get_field_index("is_simulation")
+    column = pa.array([False])
+    pq.write_table(metadata.set_column(place, metadata.schema.field(place), column), folder / "Metadata.parquet")
+    return folder
+
+
 def test_a_run_is_compared_with_a_profile_in_the_tables_of_neuron_explorer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = profiled(KERNEL)
-    measured = nki_lab.open(run.to_explorer(tmp_path / "profile"))
+    measured = nki_lab.open(as_of_a_device(run.to_explorer(tmp_path / "profile")))
     found = run.compare(measured)
     assert any("measured" in note for note in found.notes)
     assert found.figures.before.measured is False
     assert found.figures.after.measured is True
-    assert found.figures.latency.within_error
     assert len(found.figures.rows.before)
     pair = [str(run.save(tmp_path / "run.nkirec")), str(tmp_path / "profile")]
     assert cli.main(["compare", *pair]) == 0
     assert "does not tell the lines of its transfers" in capsys.readouterr().out
     assert cli.main(["compare", *reversed(pair), "--fail-on", "1000%"]) == 0
+
+
+def test_a_run_and_the_profile_that_is_written_of_it_take_the_same_time(tmp_path: Path) -> None:
+    run = profiled(KERNEL)
+    found = run.compare(nki_lab.open(run.to_explorer(tmp_path / "profile")))
+    assert found.sentence == f"The same latency, {duration(run.recording.makespan)}."
+    assert found.figures.after.measured is False
+    assert not any("measured" in note for note in found.notes)
+
+
+def test_a_run_that_grows_from_nothing_has_no_share(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Recording({}, {"kernel": "scaled"}).save(tmp_path / "empty")
+    profiled(KERNEL).save(tmp_path / "run")
+    assert cli.main(["compare", str(tmp_path / "empty"), str(tmp_path / "run"), "--fail-on", "5"]) == 1
+    assert capsys.readouterr().err == (
+        "the latency grows by more than any share, from 0 ns on, --fail-on allows 500 %\n"
+    )

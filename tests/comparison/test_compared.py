@@ -22,7 +22,7 @@ from nki_lab.kernel_runtime.recording.digest import digest
 from nki_lab.timeline.timeline import made
 from tests import recordings
 from tests.calls import execute
-from tests.comparison.versions import COMPUTE, KERNEL, edited, profiled
+from tests.comparison.versions import COMPUTE, KERNEL, SCALED, edited, profiled
 from tests.draws import Drawn
 from tests.programs import draw_program
 from tests.verdicts import loaded
@@ -309,6 +309,16 @@ def summed(a):
     assert not found.edits
     assert headline(found).startswith("scaled and summed are different kernels, compared by time: ")
     assert "line" not in headline(found)
+
+
+def test_two_kernels_of_one_file_are_different_ones() -> None:
+    text = KERNEL + SCALED.replace("scaled", "doubled").replace("nl.multiply, operand0=2.0", "nl.add, operand0=1.0")
+    pair = [profiled(text, name=name, file="one_file.py").recording for name in ("scaled", "doubled")]
+    found = compare(*pair)
+    assert not found.same_kernel
+    assert headline(found).startswith("scaled and doubled are different kernels, compared by time: ")
+    empty = Recording({}, {"kernel": "nothing"})
+    assert not compare(empty, pair[0]).same_kernel
 
 
 def test_a_renamed_kernel_is_the_same_one() -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nki_lab
 from nki_lab.export.explorer.profile import apart
 from nki_lab.export.explorer.reading import read_profile
 from nki_lab.export.explorer.tables import DEPENDENCIES, TABLES, arrow_schema
@@ -46,7 +47,7 @@ def test_a_profile_has_the_form_and_the_contents_of_its_recording(recording: Rec
         tables_written = {file.stem: pq.read_table(file) for file in (Path(where) / "profile").iterdir()}
     for name, table in tables_written.items():
         assert table.schema.equals(arrow_schema(name))
-        assert len(table)
+        assert len(table) or name == "Instruction"
         for field in TABLES[name]:
             assert not field.required or table.column(field.name).null_count == 0
     found = {name: table.to_pylist() for name, table in tables_written.items()}
@@ -182,6 +183,30 @@ def test_fullness_is_in_percent_of_the_chip(tmp_path: Path) -> None:
     assert (places["b", 64]["start_ts"], places["b", 64]["end_ts"]) == (1, 3)
 
 
+def test_the_memory_of_each_core_is_its_own(tmp_path: Path) -> None:
+    part = arch_of("trn2").sbuf_partition_bytes // 4
+    given_tables: Tables = {
+        "rows": {"start": [0, 0], "duration": [5000, 5000], "lane": [0, 1], "op": [0, 0]},
+        "lanes": {"name": ["vector", "vector"], "kind": [0, 0], "core": [0, 1]},
+        "ops": {"name": ["tensor_copy"]},
+        "buffers": {"name": ["a", "b"], "space": [0, 0], "partition": [0, 0], "partitions": [128, 128], "byte": [0, 0],
+                    "partition_bytes": [part, 3 * part], "core": [0, 1]},
+        "lifetimes": {"buffer": [0, 1], "start": [0, 1000], "end": [5000, 3000]},
+    }  # fmt: skip
+    found = profile_of(recording := Recording(given_tables, {"target": "trn2"}), tmp_path)
+    full = [(one["pcore_idx"], one["timestamp"], one["avg_util_percent"]) for one in found["SbufUsage"]]
+    assert full == [(0, 0, 25), (0, 5, 0), (1, 1, 75), (1, 3, 0)]
+    assert {(one["tensor_name"], one["pcore_idx"]) for one in found["SbufAllocation"]} == {("a", 0), ("b", 1)}
+    back = read_profile(tmp_path / "profile")
+    for one in (recording, back):
+        usage = one.table("usage")
+        assert [usage[name][:].tolist() for name in ("time", "sbuf")] == [
+            [0, 1000, 3000, 5000],
+            [part, 3 * part, part, 0],
+        ]
+    assert back.table("buffers")["core"][:].tolist() == [0, 1]
+
+
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
@@ -216,26 +241,41 @@ def test_what_maps_comes_back(given_tables: Tables) -> None:
         write_profile(recording, Path(where) / "p")
         profile = read_profile(Path(where) / "p")
     back = profile
-    base = int(recording.rows["start"][:].min())
     assert len(back) == len(recording)
+    assert back.makespan == recording.makespan // 1000 * 1000
 
-    def key(one: Recording, number: int, shift: int) -> tuple[Any, ...]:
+    def key(one: Recording, number: int) -> tuple[Any, ...]:
         row = one.row(number)
         transfer = next(lane.kind for lane in one.lanes if lane.name == row.lane) == "dma"
         return (
-            row.start - shift, row.duration, row.lane, row.core, row.bytes if transfer else 0, row.file, row.line,
+            row.start, row.duration, row.lane, row.core, row.bytes if transfer else 0, row.file, row.line,
             "" if transfer else row.name, "" if transfer else row.detail,
         )  # fmt: skip
 
     # A profile has no places for transfers.
-    ours = sorted(key(recording, number, base) for number in range(len(recording)))
-    theirs = sorted(key(back, number, 0) for number in range(len(back)))
+    ours = sorted(key(recording, number) for number in range(len(recording)))
+    theirs = sorted(key(back, number) for number in range(len(back)))
     dma = {lane.name for lane in recording.lanes if lane.kind == "dma"}
     strip = [one if one[2] not in dma else (*one[:5], "", 0, *one[7:]) for one in ours]
     assert theirs == sorted(strip)
     assert len(back.table("edges")) == len(recording.table("edges"))
     assert back.summary["target"] == "trn2"
     assert back.summary["kernel"] == "k"
+    assert {back.row(number).confidence for number in range(len(back))} == {"guess"}
+
+
+@pytest.mark.parametrize("rows", [0, 1, 9])
+def test_a_run_of_transfers_only_and_an_empty_one_come_back(rows: int, tmp_path: Path) -> None:
+    tables = {
+        "rows": {"start": [5000 + 2000 * row for row in range(rows)], "duration": [1000] * rows, "lane": [0] * rows,
+                 "op": [0] * rows},
+        "lanes": {"name": ["dma q0"], "kind": [1]},
+        "ops": {"name": ["dma_copy"]},
+    }  # fmt: skip
+    write_profile(Recording(tables, {"target": "trn2", "kernel": "k"}, 90_000), tmp_path / "p")
+    back = nki_lab.open(tmp_path / "p")
+    assert (back.name, len(back.recording), back.recording.makespan) == ("k", rows, 90_000)
+    assert back.report().startswith("k on trn2: 90 ns")
 
 
 def test_memory_comes_back(tmp_path: Path) -> None:

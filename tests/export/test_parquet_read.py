@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import nki_lab
 from nki_lab.diagnostic import NkiError
 from nki_lab.export.explorer.reading import read_profile
 from nki_lab.isa.arch import arch_of
@@ -141,6 +142,18 @@ def test_a_table_in_several_files_is_one(device: Path) -> None:
     for number, (low, high) in enumerate(((0, 1), (1, 4))):
         pq.write_table(table.slice(low, high - low), device / f"Instruction_{number}.parquet")
     assert read_profile(device).hash() == whole.hash()
+
+
+def test_a_profile_in_several_files_opens_as_a_run(device: Path) -> None:
+    for file in list(device.glob("*.parquet")):
+        file.rename(device / f"{file.stem}_0.parquet")
+    assert len(nki_lab.open(device).recording) == 6
+
+
+def test_a_clock_of_the_device_does_not_stretch_its_run(device: Path) -> None:
+    clock = {"first_hw_timestamp": [0], "last_hw_timestamp": [10**9], "is_simulation": [False]}
+    write_table(device, "Metadata", {"profile_name": ["mlp"], **clock})
+    assert read_profile(device).makespan == 1_000_000
 
 
 def test_a_table_in_eleven_files_is_in_their_order(tmp_path: Path) -> None:

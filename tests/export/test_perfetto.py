@@ -234,6 +234,13 @@ def test_a_trace_of_many_batches_is_one(tmp_path: Path) -> None:
     assert sum(one.category == "work" for slices in trace.slices.values() for one in slices) == 20_000
 
 
+def test_a_batch_that_is_written_is_let_go(tmp_path: Path) -> None:
+    """A message keeps the memory of all that it held, so that each batch needs one of its own."""
+    with mock.patch.object(protos, "Trace", wraps=protos.Trace) as made:
+        perfetto.write(Recording(synthetic(20_000)), tmp_path / "run.pftrace")
+    assert made.call_count > 2 * 20_000 // perfetto._BATCH
+
+
 def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "perfetto.protos.perfetto.trace", None)
     with pytest.raises(ImportError, match=r"nki-lab\[perfetto\]") as caught:

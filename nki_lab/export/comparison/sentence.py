@@ -32,14 +32,14 @@ def headline(found: Compared) -> str:
     names = "" if found.same_kernel else f"{before.kernel} and {after.kernel} are different kernels, compared by time: "
     if found.is_equal:
         return f"No difference: both take {duration(after.time)}."
-    if not change:
+    parts = _parts(found)
+    quantum = _quantum(max(map(abs, [change, *(spent for _, spent in parts)])))
+    if not _rounded(change, quantum):
         return (
             f"{names}the same latency, {duration(after.time)}."
             if names
             else f"The same latency, {duration(after.time)}."
         )
-    parts = _parts(found)
-    quantum = _quantum(max(map(abs, [change, *(spent for _, spent in parts)])))
     rest = total = _rounded(change, quantum)
     clauses = []
     for item, spent in parts:

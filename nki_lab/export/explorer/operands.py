@@ -36,14 +36,23 @@ class _Placed:
         self.high = self.low + whole(buffers["partitions"])[self.buffer]
         self.byte = whole(buffers["byte"])[self.buffer]
         self.bytes = whole(buffers["partition_bytes"])[self.buffer]
+        self.core = whole(buffers["core"])[self.buffer].astype(np.int64)
 
     def over_time(self, shares: Mapping[str, Array]) -> dict[str, Array]:
-        """For each named share of each lifetime, the sum of those that live, at each time that changes them."""
-        times, place = np.unique(np.concatenate((self.start, self.end)), return_inverse=True)
-        out = {"timestamp": times // 1000}
+        """For each named share of each lifetime, the sum of those that live, at each time that changes them.
+
+        Each core has rows of its own, one core after the other.
+        """
+        parts = [self._of_core(core, shares) for core in np.unique(self.core).tolist() or [0]]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _of_core(self, core: int, shares: Mapping[str, Array]) -> dict[str, Array]:
+        mine = self.core == core
+        times, place = np.unique(np.concatenate((self.start[mine], self.end[mine])), return_inverse=True)
+        out = {"timestamp": times // 1000, "pcore_idx": np.full(len(times), core)}
         for name, share in shares.items():
             change = np.zeros(len(times))
-            np.add.at(change, place, np.concatenate((share, -share)))
+            np.add.at(change, place, np.concatenate((share[mine], -share[mine])))
             out[name] = np.maximum(np.round(np.cumsum(change), 6), 0)
         # Of several times within a nanosecond the last one counts.
         keep = np.append(out["timestamp"][1:] != out["timestamp"][:-1], True) if len(times) else np.zeros(0, bool)
@@ -97,7 +106,7 @@ def sbuf_allocations(recording: Recording) -> dict[str, list[object]]:
                 "opcode": None if lane is None or transfer else ops[int(rows["op"][first])],
                 "queue_name": lane.name if lane is not None and transfer else None,
                 "tensor_name": names[buffer] or None,
-                "pcore_idx": lane.core if lane is not None else 0,
+                "pcore_idx": int(placed.core[number]),
             }
             for name, value in values.items():
                 out.setdefault(name, []).append(value)

@@ -14,6 +14,7 @@ import numpy as np
 
 from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.export.explorer.tables import ENGINES
+from nki_lab.file_system import arrow_path
 from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.recording.directory import Group, footer_of, row_groups, sound_metadata
 from nki_lab.kernel_runtime.recording.pages import pages
@@ -250,11 +251,11 @@ def _opened(path: Path) -> tuple[Any, list[Group]]:
     import pyarrow.parquet as pq
 
     require_regular(path.stat())
-    with pa.OSFile(str(path)) as stream:
-        groups = row_groups(footer_of(stream), stream.size())
-    layout = pq.read_schema(path)
+    stream = pa.OSFile(arrow_path(path))
+    groups = row_groups(footer_of(stream), stream.size())
+    layout = pq.read_schema(stream)
     texts = [field.name for field in layout if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
-    file = pq.ParquetFile(path, read_dictionary=texts)
+    file = pq.ParquetFile(stream, read_dictionary=texts)
     sound_metadata(file.metadata, groups)
     return file, groups
 
@@ -277,18 +278,33 @@ def _require_small(path: Path, file: Any, groups: Sequence[Group], field: str) -
                 raise ValueError(f"the field {field} decodes to more than {MOST_DECODED} bytes")
 
 
+_EVENTS: Final = {"Instruction", "DmaPacketAggregated", "DmaPacket"}
+"""Tables of what was executed, one of which every profile has."""
+
+
+def is_profile(folder: Path) -> bool:
+    """Whether a folder holds tables of a profile."""
+    return not _files(folder).keys().isdisjoint(_EVENTS)
+
+
 def open_profile(folder: Path) -> dict[str, ProfileTable]:
     """The tables in a folder, by name: `Name.parquet`, or `Name_0.parquet` and so on. NKI018, NKI019."""
     if not folder.is_dir():
         raise coded_error("NKI018", f"{folder}: no such folder", help="name the folder that holds the tables")
-    files: dict[str, list[tuple[int, Path]]] = {}
-    for file in sorted(folder.glob("*.parquet")):
-        found = re.fullmatch(r"([A-Za-z]+)(?:_(\d+))?", file.stem)
-        if found:
-            files.setdefault(found[1], []).append((int(found[2] or 0), file))
-    if not files.keys() & {"Instruction", "DmaPacketAggregated", "DmaPacket"}:
+    files = _files(folder)
+    if files.keys().isdisjoint(_EVENTS):
         raise unreadable(folder, "no profile of Neuron Explorer: there is no table Instruction and none of DMA")
-    return {name: ProfileTable(name, [file for _, file in sorted(found)]) for name, found in files.items()}
+    return {name: ProfileTable(name, found) for name, found in files.items()}
+
+
+def _files(folder: Path) -> dict[str, list[Path]]:
+    """Return the files of each table in a folder, in their order."""
+    numbered: dict[str, list[tuple[int, Path]]] = {}
+    for file in sorted(folder.glob("*.parquet")):
+        found = re.fullmatch(r"([A-Za-z]+)(?:_(\d{1,9}))?", file.stem)
+        if found:
+            numbered.setdefault(found[1], []).append((int(found[2] or 0), file))
+    return {name: [file for _, file in sorted(files)] for name, files in numbered.items()}
 
 
 def unreadable(path: Path, what: str) -> NkiError:

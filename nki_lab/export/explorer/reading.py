@@ -33,6 +33,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.recording import Recording, derive, schema
 from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, EDGE_KINDS, SPACES
+from nki_lab.printable import on_one_line
 
 STALLS: Final = ("none", "semaphore")
 MOST_OPS: Final = 65_536
@@ -77,24 +78,35 @@ class _Reader:
 
     def read(self) -> Recording:
         events = [self._instructions(), self._transfers()]
-        present = [event for event in events if event is not None and len(event.start)]
-        if not present:
-            raise unreadable(self._folder, "the profile has no instructions and no transfers")
-        base = min(int(event.start.min()) for event in present)
-        for event in present:
-            last = max(int(event.start.max()), int(event.end.max()))
-            if base < 0 or int(event.end.min()) < 0 or last - base > _LAST:
-                raise unreadable(self._folder, f"damaged: times from {base} to {last} ns are no run")
-        self._given |= self._rows(present, base)
-        self._flows(present)
+        given = [event for event in events if event is not None]
+        present = [event for event in given if len(event.start)]
         metadata, results = self._one_row("Metadata"), self._one_row("Summary")
+        simulated = metadata.get("is_simulation") is True
+        if not present and not simulated:
+            raise unreadable(self._folder, "the profile has no instructions and no transfers")
+        base, end = self._bounds(present, metadata if simulated else {})
+        self._given |= self._rows(present or given, base, "guess" if simulated else "measured")
+        self._flows(present)
         arch = known_arch(str(metadata.get("instance_type", "")).partition(".")[0])
         self._buffers(base)
         self._usage(arch, base)
         try:
-            return Recording(self._given, self._summary(metadata, results, arch))
+            return Recording(self._given, self._summary(metadata, results, arch), 1000 * (end - base))
         except ValueError as error:
             raise unreadable(self._folder, f"the tables do not fit together: {error}") from error
+
+    def _bounds(self, present: list[_Events], metadata: dict[str, Any]) -> tuple[int, int]:
+        """Return when the run begins and ends, in nanoseconds: with its first row and its last one, or before and
+        after them where the `metadata` of a simulation say so. The clock of a device's metadata is another one.
+        """
+        known = [metadata.get(name) for name in ("first_hw_timestamp", "last_hw_timestamp")]
+        told = [time for time in known if isinstance(time, int) and 0 <= time <= _LAST]
+        first = told if len(told) == len(known) else []
+        base = min([*(int(event.start.min()) for event in present), *first], default=0)
+        end = max([*(max(int(event.start.max()), int(event.end.max())) for event in present), *first], default=base)
+        if base < 0 or end - base > _LAST or any(int(event.end.min()) < 0 for event in present):
+            raise unreadable(self._folder, f"damaged: times from {base} to {end} ns are no run")
+        return base, end
 
     # Rows
 
@@ -145,7 +157,7 @@ class _Reader:
             is_dma=True,
         )
 
-    def _rows(self, events: list[_Events], base: int) -> dict[str, dict[str, Any]]:
+    def _rows(self, events: list[_Events], base: int, confidence: str) -> dict[str, dict[str, Any]]:
         start = 1000 * (np.concatenate([one.start for one in events]) - base)
         duration = 1000 * np.concatenate([np.maximum(one.end - one.start, 0) for one in events])
         lane, lanes = lanes_of([(one.is_dma, *key) for one in events for key in one.lane], start, duration)
@@ -160,7 +172,7 @@ class _Reader:
             "lane": lane[order],
             "op": op[order],
             "site": site[order],
-            "confidence": np.full(len(order), CONFIDENCES.index("measured")),
+            "confidence": np.full(len(order), CONFIDENCES.index(confidence)),
         }
         for name in ("work", "bytes"):
             columns[name] = np.clip(np.concatenate([getattr(one, name) for one in events])[order], 0, _MOST)
@@ -231,7 +243,7 @@ class _Reader:
 
     def _buffers(self, base: int) -> None:
         columns: dict[str, list[object]] = {
-            name: [] for name in ("name", "space", "kind", "partition", "partitions", "byte", "partition_bytes")
+            name: [] for name in ("name", "space", "kind", "partition", "partitions", "byte", "partition_bytes", "core")
         }
         lifetimes: dict[str, list[int]] = {name: [] for name in ("buffer", "start", "end")}
         tensors = self._tables.get("TensorInfo")
@@ -244,17 +256,17 @@ class _Reader:
                 strict=True,
             ):
                 kind = next((number for word, number in kinds if word in text.lower()), 0)
-                _append(columns, name, SPACES.index("shared_hbm"), kind, -1, 1, -1, max(size, 0))
+                _append(columns, name, SPACES.index("shared_hbm"), kind, -1, 1, -1, max(size, 0), 0)
         allocations = self._tables.get("SbufAllocation")
         if allocations is not None:
             allocations.require("start_ts", "end_ts", "start_address", "end_address", "partition")
-            for (start, end, low, high, name), partitions in _alike(allocations).items():
+            for (start, end, low, high, core, name), partitions in _alike(allocations).items():
                 first, last = min(partitions), max(partitions)
                 lifetimes["buffer"].append(len(columns["name"]))
                 begin = max(0, 1000 * (start - base))
                 lifetimes["start"].append(begin)
                 lifetimes["end"].append(max(begin, 1000 * (end - base)))
-                _append(columns, name, 0, 0, first, last - first + SAMPLED, low, max(0, high - low + 1))
+                _append(columns, name, 0, 0, first, last - first + SAMPLED, low, max(0, high - low + 1), core)
         if max(lifetimes["end"], default=0) > schema.LAST_PICOSECOND:
             raise unreadable(self._folder, "damaged: times of SbufAllocation are beyond those of a run")
         order = np.argsort(np.array(lifetimes["start"], np.int64), kind="stable")
@@ -274,11 +286,10 @@ class _Reader:
                     used = np.stack([found.fractions(f"{field}_util_percent") for field in fields]) * capacity / 100
                     level = np.round(combined(np.clip(np.nan_to_num(used), 0, schema.LARGEST), axis=0)).astype(np.int64)
                     time = 1000 * np.clip(np.maximum(found.numbers("timestamp"), base) - base, 0, _LAST)
-                    order = np.argsort(time, kind="stable")
-                    levels[name] = time[order], level[order]
+                    levels[name] = _fullest(time, level, found.numbers("pcore_idx"))
         usage = {"time": np.unique(np.concatenate([time for time, _ in levels.values()]))}
         for name, (time, level) in levels.items():
-            usage[name] = np.concatenate(([0], level))[np.searchsorted(time, usage["time"], "right")]
+            usage[name] = _at(usage["time"], time, level)
         self._given["usage"] = usage
 
     # The rest
@@ -290,11 +301,13 @@ class _Reader:
     def _summary(self, metadata: dict[str, Any], results: dict[str, Any], arch: Arch | None) -> dict[str, Any]:
         version = str(metadata.get("profile_schema_version", "unknown"))
         summary: dict[str, Any] = {
-            "kernel": str(metadata.get("profile_name") or self._folder.name),
+            "kernel": str(metadata.get("profile_name") or on_one_line(self._folder.name)),
             "source": f"Neuron Explorer profile, schema {version}",
             "instructions": len(self._given["rows"]["start"]),
             "profile": {"Metadata": metadata, "Summary": results},
         }
+        if metadata.get("is_simulation") is True:
+            summary["simulated"] = True
         if arch is not None:
             summary["target"] = arch.target
         for name, field, factor in SUMMARY_FIELDS:
@@ -326,6 +339,20 @@ class _RowFinder:
         return out
 
 
+def _fullest(time: Array, level: Array, core: Array) -> tuple[Array, Array]:
+    """Return the times of all cores in order, and what is in use in the fullest one from each on."""
+    order = np.argsort(time, kind="stable")
+    time, level, core = time[order], level[order], core[order]
+    times = np.unique(time)
+    cores = [_at(times, time[core == one], level[core == one]) for one in np.unique(core).tolist()]
+    return times, np.max(cores, axis=0, initial=0) if cores else times
+
+
+def _at(times: Array, known: Array, level: Array) -> Array:
+    """Return the level at some times: the one of the last time that is known by then, 0 before the first."""
+    return np.concatenate(([0], level))[np.searchsorted(known, times, "right")]
+
+
 def _first_known(table: ProfileTable, *fields: str) -> list[str]:
     """Return the text of each row in the first of some fields that has one."""
     return [first or second for first, second in zip(*(table.texts(name).all() for name in fields), strict=True)]
@@ -339,14 +366,14 @@ def _span(table: ProfileTable) -> tuple[Array, Array]:
     return start, start + table.numbers("duration_ns")
 
 
-def _alike(table: ProfileTable) -> dict[tuple[int, int, int, int, str], list[int]]:
+def _alike(table: ProfileTable) -> dict[tuple[int, int, int, int, int, str], list[int]]:
     """Sampled partitions of the allocations that are alike but for their partition."""
-    out: dict[tuple[int, int, int, int, str], list[int]] = {}
-    fields = [
-        table.numbers(name).tolist() for name in ("start_ts", "end_ts", "start_address", "end_address", "partition")
-    ]
-    for start, end, low, high, partition, name in zip(*fields, table.texts("tensor_name").all(), strict=True):
-        out.setdefault((start, end, low, high, name), []).append(partition)
+    out: dict[tuple[int, int, int, int, int, str], list[int]] = {}
+    fields = [table.numbers(name) for name in ("start_ts", "end_ts", "start_address", "end_address", "partition")]
+    cores = np.clip(table.numbers("pcore_idx"), 0, np.iinfo(np.uint16).max)
+    columns = [field.tolist() for field in (*fields, cores)]
+    for start, end, low, high, partition, core, name in zip(*columns, table.texts("tensor_name").all(), strict=True):
+        out.setdefault((start, end, low, high, core, name), []).append(partition)
     return out
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,12 +21,15 @@ from nki_lab.export.files import replacing_folder
 from nki_lab.export.findings import queues, source_lines
 from nki_lab.export.perfetto import dma_rate
 from nki_lab.extras import extra
+from nki_lab.file_system import arrow_path
 from nki_lab.kernel_runtime.recording import Lane, Recording
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
 
 Batch = Mapping[str, Any]
 
 _ROWS = 1 << 15
+_ALWAYS: Final = "Instruction"
+"""The table that is written without rows too, since readers know a profile by it; others are left out then."""
 _SIDE_FIELDS: Final = {
     "sbuf_partitions": "partitions", "num_sbuf_partitions": "partition_count", "shape": "shape", "offset": "offset",
     "steps": "steps",
@@ -75,23 +79,31 @@ def _write_table(path: Path, table: str, batches: Iterator[Batch]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    layout, writer = arrow_schema(table), None
-    try:
-        for batch in batches:
-            length = len(next(iter(batch.values()), ()))
-            if not length:
-                continue
-            columns = []
-            for field in layout:
-                values = batch.get(field.name)
-                if values is None and not field.nullable:
-                    raise ValueError(f"{table}.{field.name} is required")
-                columns.append(pa.nulls(length, field.type) if values is None else pa.array(values, field.type))
-            writer = writer or pq.ParquetWriter(path, layout, compression="zstd")
-            writer.write_table(pa.table(columns, schema=layout))
-    finally:
-        if writer is not None:
-            writer.close()
+    layout = arrow_schema(table)
+    parts = _parts(table, layout, batches)
+    first = list(islice(parts, 1))
+    if not first and table != _ALWAYS:
+        return
+    with pa.OSFile(arrow_path(path), "wb") as stream, pq.ParquetWriter(stream, layout, compression="zstd") as writer:
+        for part in chain(first, parts):
+            writer.write_table(part)
+
+
+def _parts(table: str, layout: Any, batches: Iterator[Batch]) -> Iterator[Any]:
+    """Yield the batches that have rows as Arrow tables."""
+    import pyarrow as pa
+
+    for batch in batches:
+        length = len(next(iter(batch.values()), ()))
+        if not length:
+            continue
+        columns = []
+        for field in layout:
+            values = batch.get(field.name)
+            if values is None and not field.nullable:
+                raise ValueError(f"{table}.{field.name} is required")
+            columns.append(pa.nulls(length, field.type) if values is None else pa.array(values, field.type))
+        yield pa.table(columns, schema=layout)
 
 
 _JSON_TYPES: Final = {"string": "string", "bool": "boolean", "int32": "integer", "int64": "integer"}

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from nki_lab.diagnostic import NkiError, coded_error
-from nki_lab.file_system import locked, remove_files, sync, write_new, write_whole
+from nki_lab.file_system import locked, made_folder, remove_files, sync, write_new, write_whole
 from nki_lab.kernel_runtime.recording import check, results, schema
 from nki_lab.kernel_runtime.recording.columns import Columns, Json
 from nki_lab.kernel_runtime.recording.stored import (
@@ -53,9 +53,10 @@ def store(tables: Mapping[str, Columns], path: str | os.PathLike[str], pins: Seq
     NKI021.
     """
     folder = Path(path)
+    if not os.fspath(path) or "\0" in str(folder):
+        raise coded_error("NKI021", f"not saved: {os.fspath(path)!r} is no path", help="name a folder: run.nkirec")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder) as alone:
+        with made_folder(folder), locked(folder) as alone:
             _store(tables, folder, alone, pins)
     except NkiError:
         raise
@@ -127,13 +128,7 @@ def _left_behind(folder: Path) -> set[str]:
 
 def load(path: str | os.PathLike[str]) -> dict[str, Columns]:
     """The tables of the recording in the folder `path`. Raises NKI018, NKI019, NKI020."""
-    folder = Path(path)
-    if not folder.is_dir():
-        raise coded_error(
-            "NKI018",
-            f"{folder}: {'a recording is a folder, this is a file' if folder.exists() else 'no such folder'}",
-            help="name the folder that a run was saved into",
-        )
+    folder = require_folder(path)
     for attempt in range(_ATTEMPTS):
         manifest = _manifest(folder)
         try:
@@ -143,6 +138,28 @@ def load(path: str | os.PathLike[str]) -> dict[str, Columns]:
             if attempt == _ATTEMPTS - 1 or _manifest(folder) == manifest:
                 raise
     raise AssertionError("unreachable")
+
+
+def require_folder(path: str | os.PathLike[str]) -> Path:
+    """Return the folder `path`; NKI018 where there is none."""
+    text = os.fspath(path)
+    folder = Path(text)
+    try:
+        if text and folder.is_dir():
+            return folder
+        what = "a recording is a folder, this is a file" if text and folder.exists() else "no such folder"
+        names = [item.name for item in folder.parent.iterdir() if item.is_dir()] if text else []
+    except FileNotFoundError:
+        names = []
+    except OSError as error:
+        what, names = os.strerror(error.errno) if error.errno else str(error), []
+    from nki_lab.isa.spelling import did_you_mean
+
+    raise coded_error(
+        "NKI018",
+        f"{folder}: {what}" if text else "the path of the recording is empty",
+        help=did_you_mean(folder.name, names) or "name the folder that a run was saved into",
+    )
 
 
 def pins(path: str | os.PathLike[str]) -> tuple[bytes, ...]:

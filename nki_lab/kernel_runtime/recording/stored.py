@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import DTypeLike
 
 from nki_lab.diagnostic import NkiError, coded_error
+from nki_lab.file_system import arrow_path
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.columns import Array, Columns, Key, Side, pieces, place_in
 from nki_lab.kernel_runtime.recording.directory import Chunk, footer_of, row_groups, sound_metadata
@@ -46,7 +47,7 @@ class Checksums:
 
 def checksums_of(path: Path) -> Checksums:
     """Return the checksums of a file as it is. OSError or ValueError where it is none of Parquet's."""
-    with pa.OSFile(str(path)) as stream:
+    with pa.OSFile(arrow_path(path)) as stream:
         footer, size = footer_of(stream), stream.size()
         groups = row_groups(footer, size)
         sums = [zlib.crc32(stream.read_at(chunk.size, chunk.begin)) for group in groups for chunk in group.chunks]
@@ -118,14 +119,16 @@ def write(table: Columns, path: Path) -> None:
     """Write a table into a new file. Row groups of `lane_rows` never hold rows of two lanes."""
     numeric = [column.name for column in table.spec.columns if not column.is_text]
     layout = arrow_schema(table.spec)
-    writer = pq.ParquetWriter(
-        path,
-        layout,
-        compression="none",  # deltas make the numbers small already, and decode faster than a compressor
-        use_dictionary=False,
-        column_encoding=dict.fromkeys(numeric, "DELTA_BINARY_PACKED") if numeric else None,
-    )
-    try:
+    with (
+        pa.OSFile(arrow_path(path), "wb") as stream,
+        pq.ParquetWriter(
+            stream,
+            layout,
+            compression="none",  # deltas make the numbers small already, and decode faster than a compressor
+            use_dictionary=False,
+            column_encoding=dict.fromkeys(numeric, "DELTA_BINARY_PACKED") if numeric else None,
+        ) as writer,
+    ):
         for low, high in _groups(table):
             arrays = [
                 pa.array(table.texts(column.name)[low:high], pa.string())
@@ -134,8 +137,6 @@ def write(table: Columns, path: Path) -> None:
                 for column in table.spec.columns
             ]
             writer.write_batch(pa.record_batch(arrays, schema=layout))
-    finally:
-        writer.close()
 
 
 def _groups(table: Columns) -> list[tuple[int, int]]:
@@ -211,7 +212,7 @@ class StoredColumns(Columns):
         self._absent: dict[str, int] = {}  # columns of later versions, with the value of all their rows
         # The handle stays open: a later save may remove the file's name, not what it holds.
         self._guarded(lambda: require_regular(path.stat()))
-        self._stream = self._guarded(lambda: pa.OSFile(str(path)))
+        self._stream = self._guarded(lambda: pa.OSFile(arrow_path(path)))
         self._check_file()
         self._groups = self._guarded(lambda: row_groups(footer_of(self._stream), checksums.size))
         known = self._guarded(lambda: pq.read_schema(self._stream)).names
