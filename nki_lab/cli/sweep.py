@@ -63,8 +63,10 @@ OPTIONS: Final[dict[str, Mapping[str, Any]]] = {
 def sweep(arguments: argparse.Namespace) -> int:
     """Print what each combination takes; status 1 where no point is ok, or with `--strict` not every one."""
     from nki_lab.sweeps import sweep as sweep_kernel
+    from nki_lab.sweeps.table import columns_of, require_columns
 
     parameters = parameters_of(arguments.parameters, arguments.target)
+    require_columns(columns_of(parameters), arguments.best)
     last: list[Progress] = []
     try:
         found = sweep_kernel(

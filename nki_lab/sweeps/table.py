@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -60,6 +60,25 @@ class SweptPoint:
         return f"# {_described(self)}\n{self.code()}"
 
 
+def columns_of(parameters: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the columns of a sweep over some parameters: these, then what is found."""
+    given = tuple(parameters)
+    return (*given, *(name for name in COLUMNS if name not in given))
+
+
+def require_columns(columns: Sequence[str], *names: str) -> None:
+    """Raise NKI012 for a name that is none of a sweep's columns."""
+    for name in names:
+        if name not in columns:
+            raise coded_error(
+                "NKI012",
+                f"the sweep has no column {name}",
+                operand=name,
+                help=did_you_mean(name, columns),
+                limit=f"columns: {', '.join(columns)}",
+            )
+
+
 class Sweep(Sequence[SweptPoint]):
     """The points of a sweep, in the order of its parameters, each with its row.
 
@@ -98,7 +117,7 @@ class Sweep(Sequence[SweptPoint]):
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the table's columns: the parameters, then what was found."""
-        return (*self.parameters, *(name for name in COLUMNS if name not in self.parameters))
+        return columns_of(self.parameters)
 
     def rows(self) -> list[Row]:
         """Return the table as plain data: a mapping from each column to its value, for each point."""
@@ -176,15 +195,7 @@ class Sweep(Sequence[SweptPoint]):
         return [item for item in self if item.ok and all(item[name] is not None for name in columns)]
 
     def _require(self, *names: str) -> None:
-        for name in names:
-            if name not in self.columns:
-                raise coded_error(
-                    "NKI012",
-                    f"the sweep has no column {name}",
-                    operand=name,
-                    help=did_you_mean(name, self.columns),
-                    limit=f"columns: {', '.join(self.columns)}",
-                )
+        require_columns(self.columns, *names)
 
     def _counts(self) -> dict[str, int]:
         counts = Counter(item["status"] for item in self)

@@ -129,6 +129,7 @@ def test_a_run_is_compared_with_a_profile_in_the_tables_of_neuron_explorer(
     assert any("measured" in note for note in found.notes)
     assert found.figures.before.measured is False
     assert found.figures.after.measured is True
+    assert found.figures.latency.within_error
     assert len(found.figures.rows.before)
     pair = [str(run.save(tmp_path / "run.nkirec")), str(tmp_path / "profile")]
     assert cli.main(["compare", *pair]) == 0

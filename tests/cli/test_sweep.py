@@ -55,6 +55,15 @@ def test_every_combination_is_a_row_and_the_best_is_code(file: str, capsys: pyte
     assert "run = nki_lab.profile(scaled, a=nki_lab.spec((128, 1024)" in text
 
 
+def test_a_column_that_no_sweep_has_is_told_before_any_point(
+    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nki_lab.sweeps.sweep", lambda *_args, **_more: pytest.fail("points are worked out"))
+    assert swept(file, "--vary", "TILE=256,512", "--best", "latenci_ns") == 1
+    told = capsys.readouterr().err
+    assert "NKI012 the sweep has no column latenci_ns" in told and "latency_ns" in told
+
+
 def test_failed_points_are_rows_with_their_finding(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("--vary", "P=128,129", "--arg", "a=float32[P,1024]", "--target", "trn2", "--format", "json")
     assert swept(file, *asked) == 0
