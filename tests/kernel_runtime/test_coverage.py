@@ -181,7 +181,7 @@ def test_a_result_that_is_not_written_says_how_much_is() -> None:
         "out = nl.ndarray((8, 8), nl.float32, buffer=nl.shared_hbm)\nnisa.dma_copy(out[0:2], nl.load(a)[0:2])\nreturn out"
     )
     assert (found.code, found.severity, found.line) == ("NKI308", "warning", 2)
-    assert "16 of 64" in found.message
+    assert "16 of its 64" in found.message
 
 
 @pytest.mark.parametrize(
@@ -283,5 +283,5 @@ def kernel(x):
     monkeypatch.setattr(WrittenPart, "_look", lambda region: (looks.append(1), look(region))[1])
     (found,) = cover(program).diagnostics
     assert found.code == "NKI308"
-    assert f"only {128 * 1020} of {128 * 1024}" in found.message
+    assert f"only {128 * 1020} of its {128 * 1024}" in found.message
     assert len(looks) < 4
