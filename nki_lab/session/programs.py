@@ -55,6 +55,8 @@ _IMPURE_NUMPY: Final = frozenset({
     "savez_compressed", "tofile", "geterr", "geterrcall", "seterr", "seterrcall", "getbufsize", "setbufsize",
     "get_printoptions", "set_printoptions", "printoptions", "array2string", "array_repr", "array_str", "datetime64",
 })  # fmt: skip
+# Those of them that nothing else is called by: a function may have been given the module as an argument.
+_IMPURE_ANYWHERE: Final = _IMPURE_NUMPY - {"lib", "load", "save"}
 _OPCODES_REFUSED: Final = frozenset({"IMPORT_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_BUILD_CLASS"})
 _OPCODES_OF_CELLS: Final = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 
@@ -217,7 +219,7 @@ def _function(function: FunctionType, seen: _Seen) -> Hashable:
     seen[function] = ("again", len(seen))
     code = function.__code__
     names = _globals_of(code)
-    if names is None or function.__dict__:
+    if names is None or function.__dict__ or _attributes_of(code) & _IMPURE_ANYWHERE:
         raise _NotConstantError
     read: list[Hashable] = []
     for name in names:

@@ -174,7 +174,7 @@ def test_an_object_without_a_hash_is_a_kernel() -> None:
     assert execute(kernel, ones(128, 64)).outputs[0, 0] == 5
 
 
-def test_what_comes_from_numpy_over_a_closure_or_a_default_counts() -> None:
+def test_what_comes_from_numpy_over_a_closure_a_default_or_an_argument_counts() -> None:
     def made(module: Any) -> Any:
         def by_closure(a):
             return increment(a, float(module.random.randint(1, 2**20)))
@@ -184,7 +184,13 @@ def test_what_comes_from_numpy_over_a_closure_or_a_default_counts() -> None:
     def by_default(a, module=np):
         return increment(a, float(module.random.randint(1, 2**20)))
 
-    for kernel in (made(np), by_default):
+    def drawn(module):
+        return float(module.random.randint(1, 2**20))
+
+    def by_argument(a):
+        return increment(a, drawn(np))
+
+    for kernel in (made(np), by_default, by_argument):
         found = [execute(kernel, ones(128, 64)) for _ in range(4)]
         assert len({item.outputs[0, 0] for item in found}) > 1 and not any(map(planned, found))
 
