@@ -14,7 +14,7 @@ from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.result.comparison import RunComparison
 from tests.browser.lab import START, Lab, Window, painted
-from tests.comparison.versions import COMPUTE, KERNEL, SCALED, edited, loaded, profiled
+from tests.comparison.versions import COMPUTE, KERNEL, SCALED, as_of_a_device, edited, loaded, profiled
 
 CELL = "%%nki --target trn2 --no-view{more}\nTILE = {tile}\n" + SCALED + "\n_ = scaled(a)\n"
 
@@ -68,7 +68,7 @@ def test_the_page_says_what_the_comparison_says(tab: Window, tmp_path: Path) -> 
 
 def profile_and_run(folder: Path) -> RunComparison:
     run = profiled(edited("operand0=2.0)\n", "operand0=2.0)\n" + 3 * COMPUTE))
-    return run.compare(nki_lab.open(run.to_explorer(folder / "profile")))
+    return run.compare(nki_lab.open(as_of_a_device(run.to_explorer(folder / "profile"))))
 
 
 def cores(_: Path) -> RunComparison:

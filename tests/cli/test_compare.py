@@ -6,8 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import nki_lab
@@ -16,7 +14,7 @@ from nki_lab.cli.compare import share_of
 from nki_lab.diagnostic import NkiError
 from nki_lab.export.formatting import duration
 from nki_lab.kernel_runtime.recording import Recording
-from tests.comparison.versions import KERNEL, edited, profiled
+from tests.comparison.versions import KERNEL, as_of_a_device, edited, profiled
 
 
 @pytest.fixture(scope="module")
@@ -109,15 +107,6 @@ def test_a_page_that_cannot_be_written_is_said_and_nothing_else(
     found = capsys.readouterr()
     assert found.out == ""
     assert found.err.startswith("NKI021 ")
-
-
-def as_of_a_device(folder: Path) -> Path:
-    """Have a profile that was written here say that it is of a device."""
-    metadata = pq.read_table(folder / "Metadata.parquet")
-    place = metadata.schema.get_field_index("is_simulation")
-    column = pa.array([False])
-    pq.write_table(metadata.set_column(place, metadata.schema.field(place), column), folder / "Metadata.parquet")
-    return folder
 
 
 def test_a_run_is_compared_with_a_profile_in_the_tables_of_neuron_explorer(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from itertools import count
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 import nki_lab
 from nki_lab.result import Run
 from tests.verdicts import loaded
@@ -44,3 +47,12 @@ def edited(old: str, new: str, text: str = KERNEL) -> str:
     """The text with one part exchanged."""
     assert text.count(old) == 1
     return text.replace(old, new)
+
+
+def as_of_a_device(folder: Path) -> Path:
+    """Have a profile that was written here say that it is of a device."""
+    metadata = pq.read_table(folder / "Metadata.parquet")
+    place = metadata.schema.get_field_index("is_simulation")
+    column = pa.array([False])
+    pq.write_table(metadata.set_column(place, metadata.schema.field(place), column), folder / "Metadata.parquet")
+    return folder
