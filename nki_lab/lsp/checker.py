@@ -122,7 +122,7 @@ class Checker:
         data = text.encode("utf-8", "surrogatepass")
         for other in self.units.values():
             place = path_of(other.key)
-            if path and place and place != path and (path in other.reads or may_import(data, place)):
+            if path and place != path and (path in other.reads or (place and may_import(data, place))):
                 self._again(other, quiet)
 
     def saved(self, uri: str) -> None:

@@ -24,7 +24,6 @@ from nki_lab.kernel_runtime.recording import Recording
 LIMIT: Final = 512 * 2**20
 """Bytes that all entries together may take; the ones unused for longest go first."""
 
-_REFUSALS: Final = (NkiError, OSError, UnicodeError)  # pyarrow takes no names of folders that are not UTF-8
 _STALE: Final = 3600.0  # seconds after which a draft is nobody's
 _NAME: Final = re.compile(r"[0-9a-f]{64}\.nkirec")
 _DRAFT: Final = re.compile(r"[0-9a-f]{64}\.nkirec\.[0-9a-f]{16}")
@@ -61,7 +60,7 @@ class ProfileCache:
             return None
         try:
             recording = Recording.open(path)
-        except _REFUSALS:
+        except (NkiError, OSError):
             remove_folder(path)
             return None
         with contextlib.suppress(OSError):
@@ -78,7 +77,7 @@ class ProfileCache:
                 return False
             recording.save(draft)
             take_name(draft, path)  # refuses to replace an entry, which is then another process's
-        except _REFUSALS:
+        except (NkiError, OSError):
             with contextlib.suppress(OSError):
                 remove_folder(draft)
                 return path.is_dir()
