@@ -14,6 +14,7 @@ from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts, path_of
 from nki_lab.own_faults import ended_evaluation
 from nki_lab.query import Examination
+from nki_lab.query.checking import in_order
 from nki_lab.query.project_files import may_import
 from nki_lab.query.still_true import StillTrue, still_true
 from nki_lab.source import SyntaxFacts
@@ -69,6 +70,7 @@ class Unit:
     revision: int = 0
     module: Module | None = None  # as of `revision`
     syntax: tuple[Diagnostic, ...] | None = None  # of `revision`; None while it is not looked at
+    early: tuple[Diagnostic, ...] = ()  # of `revision`, while its kernels are evaluated
     known: Examination = field(default_factory=Examination)  # of `known_module`
     known_module: Module | None = None
     known_syntax: frozenset[Diagnostic] = frozenset()
@@ -149,6 +151,7 @@ class Checker:
     def _schedule(self, unit: Unit, quiet: float) -> None:
         unit.revision += 1
         unit.module = unit.syntax = None
+        unit.early = ()
         unit.cancel()
         unit.waiting = asyncio.get_running_loop().call_later(quiet, self._examine, unit)
 
@@ -210,6 +213,10 @@ class Checker:
         unit = self.units.get(answer.key)
         if unit is None or unit.revision != answer.revision or unit.module is None:
             return
+        if answer.early is not None:
+            unit.early = answer.early
+            self._note(unit, final=False)
+            return
         if answer.examination is None and not answer.failure:
             unit.syntax = answer.syntax
             self._note(unit, final=False)
@@ -258,8 +265,8 @@ def examination_of(answer: Answer, file: str, syntax: Iterable[Diagnostic]) -> E
 
 
 def findings_of(unit: Unit, module: Module) -> list[Diagnostic]:
-    """Return the findings in a unit: where its kernels are being evaluated, those of unchanged lines as they were
-    before.
+    """Return the findings in a unit: where its kernels are being evaluated, those that are sure by now, and those of
+    unchanged lines as they were before.
     """
     if unit.is_settled and unit.known_module is module:
         return list(unit.known.findings)
@@ -268,7 +275,7 @@ def findings_of(unit: Unit, module: Module) -> list[Diagnostic]:
         line_map = LineMap(unit.known_module.lines, module.lines)
         evaluated = [item for item in unit.known.findings if item not in unit.known_syntax]
         earlier = line_map.findings(evaluated, module.file)
-    return sorted([*(unit.syntax or ()), *earlier], key=lambda item: (item.line, item.column, item.code))
+    return list(in_order([*(unit.early or unit.syntax or ()), *earlier]))
 
 
 def known_of(unit: Unit, module: Module) -> Examination:

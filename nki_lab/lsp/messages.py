@@ -56,7 +56,7 @@ class Reset:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to a job: first its syntax findings, then its examination, or why there is none: a `failure`, while
-    the named kernel was evaluated.
+    the named kernel was evaluated. In between come the findings that are sure `early`, in place of those on syntax.
 
     `reads` are the paths that the examination looked at, beside the text itself.
     """
@@ -64,6 +64,7 @@ class Answer:
     key: str
     revision: int
     syntax: tuple[Diagnostic, ...] = ()
+    early: tuple[Diagnostic, ...] | None = None
     examination: Examination | None = None
     failure: str = ""
     kernel: str = ""

@@ -276,8 +276,8 @@ class Server(LanguageServer):
         if module is None:
             return
         if self.pulls:
-            if final and unit.key in self._early:
-                self._early.discard(unit.key)
+            if unit.key in self._early and (final or unit.early):
+                self._early.discard(unit.key)  # it is expected again where it is asked for before the end
                 self.refresher.now(DIAGNOSTICS)
             return
         reports = self.reports(unit, module)

@@ -12,6 +12,7 @@ import pickle
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -39,6 +40,9 @@ YOUNG: Final = 25_000
 """and at work whenever there are so many new objects, among these alone: most of them are gone by then."""
 YOUNG_ROUNDS: Final = 4
 """After so many such rounds all garbage is collected: what is left takes memory, which stays in pieces."""
+
+EARLY_SECONDS: Final = 0.3
+"""An examination that takes longer tells what it is sure of, and again after each such time that brought more."""
 
 
 class Worker:
@@ -136,7 +140,7 @@ class Worker:
             self._tidy()
             return not self._drain() or not self._is_current(job)
 
-        request = self._request(job, stop)
+        request = replace(self._request(job, stop), early=self._early(job))
         try:
             found = self._documents[job.key].examine(request)
             found = replace(found, findings=tuple(self._selected(job, found.findings)))
@@ -148,6 +152,22 @@ class Worker:
         send(self._output, Answer(job.key, job.revision, examination=found, reads=request.library.looked_at))
         if isinstance(job.sources, bytes):  # it is looked at once
             self._documents.pop(job.key, None)
+
+    def _early(self, job: Job) -> Callable[[Iterable[Diagnostic]], None]:
+        """Return what tells the server the findings that are sure before everything is evaluated."""
+        due, told = time.monotonic() + EARLY_SECONDS, 0
+
+        def early(found: Iterable[Diagnostic]) -> None:
+            nonlocal due, told
+            if (now := time.monotonic()) < due:
+                return
+            selected = tuple(self._selected(job, found))
+            due = now + EARLY_SECONDS
+            if len(selected) > told:
+                told = len(selected)
+                send(self._output, Answer(job.key, job.revision, early=selected))
+
+        return early
 
     def _request(self, job: Job, stop: Callable[[], bool]) -> EvaluationRequest:
         project = _project(job)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,13 +75,20 @@ def examine(
     facts: SyntaxFacts, syntax: Iterable[Diagnostic], request: EvaluationRequest, cache: EvaluationCache
 ) -> Examination:
     """Evaluate the kernels of a parsed text; `syntax` are its other findings."""
+    syntax, early = list(syntax), request.early
+    if early is not None:
+        request = replace(request, early=lambda found: early(_merged(facts, syntax, found)))
     examined = evaluated(facts, request, cache)
+    return replace(examined, findings=tuple(_merged(facts, syntax, examined.findings)))
+
+
+def _merged(facts: SyntaxFacts, syntax: Sequence[Diagnostic], evaluated: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """Yield the findings on syntax and of evaluations, once they are read."""
     unread = facts.parsed.unread
-    found = [item for item in examined.findings if item.file != facts.file or item.line not in unread]
-    syntax = list(syntax)
+    found = [item for item in evaluated if item.file != facts.file or item.line not in unread]
     explained = _explained(syntax, found, facts)
     first = [item for item in syntax if id(item) not in explained]
-    return replace(examined, findings=tuple(apply_noqa(in_order([*found, *first]), facts.file, facts.lines)))
+    yield from apply_noqa(in_order([*found, *first]), facts.file, facts.lines)
 
 
 def _explained(syntax: Iterable[Diagnostic], found: Iterable[Diagnostic], facts: SyntaxFacts) -> frozenset[int]:

@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from functools import partial
+from itertools import accumulate, chain
 from typing import Final, TypeVar
 
 from nki_lab.call_records.store import CallRecord
@@ -226,12 +227,12 @@ class _ModuleEvaluation:
         """Return the evaluation of a function with one signature, None where that cannot be meant."""
         grids = found_calls.possible_grids(kernel, signature, self._request_for(part, kernel).arch)
         found = []
+        sure = not signature.assumed and signature.grid is not None
         for grid in grids:
-            result = self._evaluate(part, kernel, replace(signature, grid=grid), inner=inner)
+            result = self._evaluate(part, kernel, replace(signature, grid=grid), inner=inner, tells=sure)
             if result is None:
                 return _LATE
             found.append(result)
-        sure = not signature.assumed and signature.grid is not None
         return found[0] if sure else found_calls.certain(found)
 
     def _evaluate_given_helpers(self) -> None:
@@ -510,10 +511,11 @@ class _ModuleEvaluation:
         request: EvaluationRequest | None = None,
         *,
         inner: bool = False,
+        tells: bool = False,
     ) -> KernelEvaluation | None:
         """Return the evaluation of a kernel with a signature; None where the steps of the file are used up.
 
-        A `request` takes the place of the module's.
+        A `request` takes the place of the module's. It `tells` early what it finds where that is sure.
         """
         request = request or self._request_for(part, kernel)
         file, values = part.module.file, signature_key(signature)
@@ -541,7 +543,8 @@ class _ModuleEvaluation:
             if found is None and values is not None and node is not None:
                 found = self._equal.recall((*shape, allowed), node)
             if found is None:
-                budget = replace(request.budget, steps=allowed)
+                told = partial(self._tell, kernel, signature) if tells and request.early is not None else None
+                budget = replace(request.budget, steps=allowed, told=told)
                 known = self._cache.calls((request.arch.target, request.options, replace(budget, steps=0)))
                 found = evaluation_of(
                     part.module, kernel, signature, replace(request, budget=budget), known, self._states, inner=inner
@@ -553,6 +556,12 @@ class _ModuleEvaluation:
                 self._cache.keep(key, part.blocks, found, found.depends)
         self._charge(part, found.steps - found.module_steps, found.module_steps)
         return found
+
+    def _tell(self, kernel: KernelFunction, signature: Signature, found: Iterable[Diagnostic]) -> None:
+        """Give what the evaluation of a kernel has found so far, beside the findings before it."""
+        assert self._request.early is not None  # else nothing is told
+        named = (messages.named(self._facts, kernel, signature, item) for item in found)
+        self._request.early(chain(self._findings, named))
 
     def _charge(self, part: Part, own: int, module: int) -> None:
         """Use steps of the file's: those of a function's `own`, and once those of its module's statements."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -54,7 +54,8 @@ class EvaluationRequest:
     kernel among others. `light` evaluates a function without shapes once, and concludes nothing from it. With
     `possible`, what is wrong for some arguments of a function without shapes is found too. Cells that name a target are
     evaluated for that one: `targets` has their first and last lines. Unless it `describes`, nobody reads what variables
-    are: functions without shapes take no runs for that alone.
+    are: functions without shapes take no runs for that alone. While a kernel is evaluated, `early` is given the sure
+    findings so far, every few milliseconds: it reads them where it has a use for them.
     """
 
     arch: Arch
@@ -71,6 +72,7 @@ class EvaluationRequest:
     recorded: Calls = field(default_factory=dict)
     targets: tuple[tuple[int, int, str], ...] = ()
     describes: bool = True
+    early: Callable[[Iterable[Diagnostic]], None] | None = field(default=None, compare=False)
 
     def at(self, line: int) -> EvaluationRequest:
         """Return the request for a function that begins on a line."""

@@ -51,6 +51,18 @@ def test_syntax_comes_first_and_the_editor_is_asked_to_ask_again(asking: Client,
     asking.shut(uri)
 
 
+def test_an_editor_asks_again_for_faults_while_their_kernel_is_evaluated(asking: Client, uri: str) -> None:
+    asking.open(uri, SLOW.replace("    for i", "    nisa.tensor_copy(dst=tile, src=x)\n    for i"))
+    found = codes(asking.pulled(uri)["items"])
+    while found == []:
+        asking.receive(lambda item: item.get("method") == "workspace/diagnostic/refresh")
+        found = codes(asking.pulled(uri)["items"])
+    assert found == ["NKI201"]
+    asking.receive(lambda item: item.get("method") == "workspace/diagnostic/refresh")
+    assert codes(asking.pulled(uri)["items"]) == ["NKI201", "NKI120"]
+    asking.shut(uri)
+
+
 def test_a_text_that_is_not_open_has_no_findings(asking: Client) -> None:
     assert asking.pulled("file:///nowhere.py") == {"kind": "full", "items": []}
 

@@ -132,6 +132,16 @@ def test_a_text_waits_for_no_other_s_kernels(patient: Client, uri: str) -> None:
     assert codes(patient.published(other)) == ["NKI121", "NKI104"]
 
 
+def test_faults_are_told_while_their_kernel_is_evaluated(patient: Client, uri: str) -> None:
+    faulty = SLOW.replace("    for i", "    nisa.tensor_copy(dst=tile, src=x)\n    for i")
+    patient.open(uri, faulty)
+    assert codes(patient.published(uri)) == ["NKI201"]
+    version = patient.change(uri, faulty.replace("src=x", "src=tile").replace("value=0.0", "value=x"))
+    patient.until(uri, ["NKI012"])
+    assert patient.told(uri)[-1]["version"] == version
+    patient.shut(uri)
+
+
 def test_an_endless_kernel_is_given_up(client: Client, uri: str) -> None:
     client.open(uri, SLOW)
     (found,) = client.published(uri)

@@ -236,7 +236,8 @@ class Interpreter:
         host: bool = False,
         library: ModuleFinder | None = None,
     ) -> None:
-        self.meter = Meter(budget)
+        self.findings: list[Diagnostic] = []
+        self.meter = Meter(budget, self.findings)
         self.imports = imports
         self.host = host
         self.on_launch: Callable[[Launch, list[Value], Names, ast.AST, Frame], None] | None = None
@@ -247,7 +248,6 @@ class Interpreter:
         self.base = Frame(self, None, None, self.main.globals, self.main)
         self.modules = ModuleCache(library, self.main, self._scope, self._evaluate)
         self.builder: Builder | None = None
-        self.findings: list[Diagnostic] = []
         self.types: dict[tuple[int, int], tuple[str, Value]] = {}
         self.ranges: dict[tuple[int, int], LoopRange] = {}
         self.tensors: dict[tuple[int, int], NkiTensor] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -31,7 +31,7 @@ class Budget:
     size; a step takes some microseconds, and no clock is read: equal texts have equal findings on every machine.
     `calls` is the depth of inlined calls; `items`, `characters` and `bits` bound one container, text and integer.
     `stop` is asked now and then; where it says True the evaluation ends in `Stopped`. `begun` is told the name of each
-    kernel that is evaluated, and "" after it.
+    kernel that is evaluated, and "" after it. `told` is given what has been found so far, as often as `stop` is asked.
     """
 
     steps: int = 4_000_000
@@ -41,6 +41,7 @@ class Budget:
     bits: int = 1024
     stop: Callable[[], bool] | None = field(default=None, compare=False)
     begun: Callable[[str], None] | None = field(default=None, compare=False)
+    told: Callable[[Sequence[Diagnostic]], None] | None = field(default=None, compare=False)
 
 
 class Stopped(BaseException):
@@ -61,12 +62,13 @@ class TooLarge(Exception):  # noqa: N818 - a value, not a mistake of the user's
 
 
 class Meter:
-    """Counts the steps of one evaluation."""
+    """Counts the steps of one evaluation, which adds to `findings`."""
 
-    __slots__ = ("budget", "look_at", "most", "node", "steps")
+    __slots__ = ("budget", "findings", "look_at", "most", "node", "steps")
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, findings: Sequence[Diagnostic] = ()) -> None:
         self.budget = budget
+        self.findings = findings
         self.steps = 0
         self.most = budget.steps
         self.look_at = min(_LOOK, self.most)
@@ -94,9 +96,11 @@ class Meter:
             self.most, self.look_at = before, min(self.steps + 1, before)
 
     def look(self) -> None:
-        """Compare the steps with the budget, and ask whether to stop."""
+        """Compare the steps with the budget, tell what has been found, and ask whether to stop."""
         if self.steps >= self.most:
             raise OverBudget(f"{self.most} steps", self.node)
+        if self.budget.told is not None:
+            self.budget.told(self.findings)
         if self.budget.stop is not None and self.budget.stop():
             raise Stopped
         self.look_at = min(self.steps + _LOOK, self.most)
