@@ -133,10 +133,10 @@ def test_a_text_waits_for_no_other_s_kernels(patient: Client, uri: str) -> None:
 
 
 def test_faults_are_told_while_their_kernel_is_evaluated(patient: Client, uri: str) -> None:
-    faulty = SLOW.replace("    for i", "    nisa.tensor_copy(dst=tile, src=x)\n    for i")
+    faulty = VERY_SLOW.replace("    for i", "    nisa.tensor_copy(dst=tile, src=x)\n    for i", 1)
     patient.open(uri, faulty)
     assert codes(patient.published(uri)) == ["NKI201"]
-    version = patient.change(uri, faulty.replace("src=x", "src=tile").replace("value=0.0", "value=x"))
+    version = patient.change(uri, faulty.replace("src=x", "src=tile").replace("value=0.0", "value=x", 1))
     patient.until(uri, ["NKI012"])
     assert patient.told(uri)[-1]["version"] == version
     patient.shut(uri)

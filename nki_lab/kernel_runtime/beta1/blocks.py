@@ -57,10 +57,14 @@ class BlockTensor(NkiTensor):
 
     def __getitem__(self, key: Any) -> NkiTensor:
         keys = key if isinstance(key, tuple) else (key,)
+        blocks: Blocks = self._extra
+        depth = len(blocks.sizes)
+        known = blocks.there(keys[:depth])
+        if known is not None:
+            return known if len(keys) == depth else known[keys[depth:]]
         keys = tuple(part for item in keys for part in (item.indices if isinstance(item, Grid) else (item,)))
         if keys[0] is Ellipsis:
             keys = (slice(None),) * (len(self._shape) - len(keys) + 1) + keys[1:]
-        depth = len(self.blocks)
         if all(isinstance(item, slice) and item == slice(None) for item in keys):
             return self
         place = []
@@ -84,7 +88,7 @@ class BlockTensor(NkiTensor):
             place.append(value)
         if len(place) < depth:
             return grid_of(self._buffer, self._extra.part(tuple(place)), self._shape[depth:])
-        tile: NkiTensor = self._extra.tile(tuple(place))
+        tile = blocks.tile(tuple(place))
         return tile[keys[depth:]] if len(keys) > depth else tile
 
 
@@ -100,6 +104,13 @@ class Blocks:
     def part(self, place: Sizes) -> Blocks:
         """The grid of the remaining dimensions."""
         return Blocks(self.sizes[len(place) :], self.grow, self.prefix + place, self.known)
+
+    def there(self, place: tuple[Any, ...]) -> NkiTensor | None:
+        """The tile at plain integers, where it has been made: what loops ask for most."""
+        for item in place:
+            if item.__class__ is not int:
+                return None
+        return self.known.get(self.prefix + place)
 
     def tile(self, place: Sizes) -> NkiTensor:
         where = self.prefix + place
