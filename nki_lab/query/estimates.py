@@ -16,8 +16,9 @@ from nki_lab.kernel_runtime.recording.digest import digest
 from nki_lab.query.estimate import Estimate
 from nki_lab.query.evaluation_cache import EvaluationCache
 from nki_lab.query.found_calls import possible_grids
-from nki_lab.query.kernels import Part, first_signature, parts_of
+from nki_lab.query.kernels import first_signature
 from nki_lab.query.one_kernel import EvaluationRequest, outermost, signature_key
+from nki_lab.query.parts import Part, parts_of
 from nki_lab.query.running import arguments_text
 from nki_lab.source import KernelFunction, SyntaxFacts
 from nki_lab.timeline.timeline import made

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Final, TypeVar
 
 from nki_lab.call_records.store import CallRecord
@@ -19,6 +18,7 @@ from nki_lab.kernel_runtime.interpreter import (
     Launches,
     ModuleStates,
     Signature,
+    Variable,
     beta1_dialect,
     evaluate,
     launches,
@@ -29,7 +29,6 @@ from nki_lab.query.call_sites import call_sites, calls_inside
 from nki_lab.query.callers import called_elsewhere, calls_in
 from nki_lab.query.equal_functions import EqualFunctions
 from nki_lab.query.evaluation_cache import (
-    Block,
     EvaluationCache,
     Examination,
     KernelEvaluation,
@@ -39,11 +38,12 @@ from nki_lab.query.evaluation_cache import (
 )
 from nki_lab.query.one_kernel import EvaluationRequest, evaluation_of, outermost, reached, signature_key
 from nki_lab.query.partial import common_variables
+from nki_lab.query.parts import Part, parts_of
 from nki_lab.query.reach import Reach, joined, reach_of
 from nki_lab.query.recorded import Calls, RecordSearch, first_recorded, recorded_calls, target_of, with_call
-from nki_lab.query.shape_dependence import depends_on_shapes
+from nki_lab.query.under_signatures import Asked, under_signatures
 from nki_lab.query.witnesses import possible
-from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts, facts_of
+from nki_lab.source import KernelFunction, SyntaxFacts, facts_of
 from nki_lab.source.kernel_code import Dialect
 from nki_lab.source.trees import numbers_in
 
@@ -77,53 +77,6 @@ def first_signature(
     known = evaluation.signatures(part, evaluation.launches(part)).get(name) or evaluation.called_elsewhere(name)
     sure = next((item for item in known if not item.assumed), None)
     return first_recorded(evaluation.recorded_of(name), kernel.node, request.arch) if sure is None else sure
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A module up to where the names of `kernels` are bound again: the whole of it, for most."""
-
-    module: ModuleSource
-    kernels: tuple[KernelFunction, ...]
-    blocks: tuple[Block, ...]
-
-    @property
-    def top(self) -> frozenset[str]:
-        """Return the names of kernels that the module still has at its end."""
-        return frozenset(item.node.name for item in self.kernels if self.module.function(item.node.name) is item.node)
-
-
-def parts_of(facts: SyntaxFacts) -> Iterator[Part]:
-    """Yield the kernels by the part of the module that their names live in.
-
-    A notebook defines a kernel, launches it, and defines it better in a later cell. The statements up to there are
-    evaluated for each part: of many parts the first are left out, with their kernels.
-    """
-    body = facts.tree.body
-    places = {id(node): i for i, node in enumerate(body)}
-    bound: dict[str, list[int]] = {}
-    for i, node in enumerate(body):
-        bound.setdefault(getattr(node, "name", ""), []).append(i)
-    by_end: dict[int, list[KernelFunction]] = {}
-    for kernel in (item for item in facts.functions if item.is_entry):
-        own = bound.get(kernel.node.name, [])
-        later = bisect_right(own, places.get(id(kernel.node), len(body)))
-        end = own[later] if later < len(own) else len(body)
-        by_end.setdefault(end, []).append(kernel)
-    by_end = by_end or {len(body): []}  # it may call kernels of other modules
-    ends = sorted(by_end, reverse=True)
-    within = dict(zip(ends, accumulate(ends), strict=True))
-    blocks = blocks_of(facts.parsed)
-    for end, kernels in by_end.items():
-        if end != ends[0] and within[end] > messages.MOST_STATEMENTS:
-            continue
-        module = facts.parsed
-        if end != len(body):
-            module = ModuleSource(module.text, module.file, ast.Module(body=body[:end], type_ignores=[]))
-        yield Part(module, tuple(kernels), blocks[:end])
-
-
-_Asked = list[tuple[Signature, KernelEvaluation]]
 
 
 class _ModuleEvaluation:
@@ -186,7 +139,7 @@ class _ModuleEvaluation:
             self._findings.append(messages.without_shapes(facts, self._without_shapes, sites))
         return Examination(
             findings=tuple(self._findings),
-            variables=_first(item.variables for item in self._known),
+            variables=_joined(item.variables for item in self._known),
             issued=_first(item.issued for item in self._known),
             expressions=_first(item.expressions for item in self._known),
             reach=reach,
@@ -201,7 +154,7 @@ class _ModuleEvaluation:
         Returns whether there is a signature that may be meant. What is entered by a call that is not sure may be
         entered in other ways too.
         """
-        asked: _Asked = []
+        asked: Asked = []
         for signature in signatures:
             found = self._evaluate_call(part, kernel, signature, inner=inner)
             if found is _LATE:
@@ -216,7 +169,7 @@ class _ModuleEvaluation:
             asked.append((signature, found))
             if signature.assumed and len(asked) == found_calls.MOST_ACCEPTED:
                 break
-        self._findings += _findings(self._facts, kernel, asked)
+        self._findings += under_signatures(self._facts, kernel, asked)
         if asked and not inner:
             self._evaluate_recorded(part, kernel)
         return bool(asked)
@@ -275,7 +228,7 @@ class _ModuleEvaluation:
         for item in telling:
             self._known.append(item.evaluation)
             self._entered |= item.evaluation.reach.entered
-            found = _findings(self._facts, function, [(item.signature, item.evaluation)])
+            found = under_signatures(self._facts, function, [(item.signature, item.evaluation)])
             self._findings += with_call(name, item, found, request.arch)
         return bool(telling)
 
@@ -474,7 +427,7 @@ class _ModuleEvaluation:
             found = ((signature, self._evaluate_call(part, kernel, signature)) for signature in signatures)
             asked = [(signature, item) for signature, item in found if item is not None and item is not _LATE]
             self._known += [Examination(reach=replace(item.reach, entered=frozenset())) for _, item in asked]
-            self._findings += _findings(self._facts, kernel, asked)
+            self._findings += under_signatures(self._facts, kernel, asked)
 
     def _request_for(self, part: Part, function: KernelFunction) -> EvaluationRequest:
         """Return the request for a function: in a notebook its cell may name a target."""
@@ -579,24 +532,18 @@ def _is_foreign(dialect: Dialect) -> bool:
     return dialect == "beta1" and beta1_dialect() is None
 
 
+def _joined(tables: Iterable[Mapping[Place, Variable]]) -> dict[Place, Variable]:
+    """Return what names stand for in all evaluations, at each place in the words of the first."""
+    found: dict[Place, Variable] = {}
+    for place, variable in chain.from_iterable(table.items() for table in tables):
+        known = found.get(place)
+        found[place] = variable if known is None else known.joined(variable)
+    return found
+
+
 def _first(tables: Iterable[Mapping[Place, V]]) -> dict[Place, V]:
     """Return the entries of all tables; of several entries at one place the first."""
     return {place: value for table in reversed(list(tables)) for place, value in table.items()}
-
-
-def _findings(facts: SyntaxFacts, kernel: KernelFunction, asked: _Asked) -> list[Diagnostic]:
-    """Return the findings under the signatures of a kernel."""
-    found = []
-    alone = len({str(signature) for signature, _ in asked}) == 1
-    for signature, evaluation in asked:
-        others = [other for _, other in asked if other is not evaluation]
-        kept = [
-            item for item in evaluation.findings if item.code not in _OF_ALL or not _serves(item, evaluation, others)
-        ]
-        if alone and signature.span is not None:  # one call of perhaps many
-            kept = [item for item in kept if item.code not in _OF_ALL or not depends_on_shapes(facts, item)]
-        found += [messages.named(facts, kernel, signature, item) for item in kept]
-    return found
 
 
 def _obstacle(results: Iterable[Evaluation]) -> str:
@@ -605,20 +552,3 @@ def _obstacle(results: Iterable[Evaluation]) -> str:
     if "NKI122" not in codes:
         return "no-arguments"
     return "long-module" if "NKI120" in codes else "made-elsewhere"
-
-
-_OF_ALL: Final = frozenset({"NKI414"})
-"""Findings about operations that serve no purpose: an operation that serves one under another signature is fine."""
-
-
-def _serves(item: Diagnostic, evaluation: KernelEvaluation, others: Sequence[KernelEvaluation]) -> bool:
-    """Return whether the operation of a finding is evaluated under another signature without that finding."""
-    if item.span is None:
-        return False
-    file, place = item.span.file, (item.span.line, item.span.column)
-    before = [operation for operation in evaluation.operations if operation[0] == file and operation[1:] <= place]
-    return bool(before) and any(
-        max(before) in other.operations
-        and not any(found.code == item.code and found.span == item.span for found in other.findings)
-        for other in others
-    )
