@@ -41,7 +41,7 @@ from nki_lab.query.partial import common_variables
 from nki_lab.query.parts import Part, parts_of
 from nki_lab.query.reach import Reach, joined, reach_of
 from nki_lab.query.recorded import Calls, RecordSearch, first_recorded, recorded_calls, target_of, with_call
-from nki_lab.query.under_signatures import Asked, under_signatures
+from nki_lab.query.under_signatures import Asked, sure_under, under_signatures
 from nki_lab.query.witnesses import possible
 from nki_lab.source import KernelFunction, SyntaxFacts, facts_of
 from nki_lab.source.kernel_code import Dialect
@@ -100,6 +100,7 @@ class _ModuleEvaluation:
         self._sampled = 0  # functions of different texts without shapes, and their runs
         self._runs = 0
         self._unsampled: list[KernelFunction] = []
+        self._sure: list[Diagnostic] = []  # of the kernel that is evaluated, under its signatures so far
         self._charged: dict[tuple[str, int], int] = {}  # steps of modules, by part
 
     def run(self) -> Examination:
@@ -141,7 +142,7 @@ class _ModuleEvaluation:
             findings=tuple(self._findings),
             variables=_joined(item.variables for item in self._known),
             issued=_first(item.issued for item in self._known),
-            expressions=_first(item.expressions for item in self._known),
+            expressions=_joined(item.expressions for item in self._known),
             reach=reach,
             recorded=tuple(self._verdicts),
         )
@@ -155,8 +156,9 @@ class _ModuleEvaluation:
         entered in other ways too.
         """
         asked: Asked = []
+        self._sure = []
         for signature in signatures:
-            found = self._evaluate_call(part, kernel, signature, inner=inner)
+            found = self._evaluate_call(part, kernel, signature, inner=inner, tells=True)
             if found is _LATE:
                 self._findings.append(messages.out_of_steps(self._facts, kernel, self._request.steps))
                 self._excused[kernel.node.name] = "no-steps"
@@ -167,6 +169,7 @@ class _ModuleEvaluation:
             if not signature.assumed:
                 self._entered |= found.reach.entered
             asked.append((signature, found))
+            self._sure += sure_under(self._facts, kernel, signature, found)
             if signature.assumed and len(asked) == found_calls.MOST_ACCEPTED:
                 break
         self._findings += under_signatures(self._facts, kernel, asked)
@@ -175,14 +178,17 @@ class _ModuleEvaluation:
         return bool(asked)
 
     def _evaluate_call(
-        self, part: Part, kernel: KernelFunction, signature: Signature, *, inner: bool = False
+        self, part: Part, kernel: KernelFunction, signature: Signature, *, inner: bool = False, tells: bool = False
     ) -> KernelEvaluation | None:
-        """Return the evaluation of a function with one signature, None where that cannot be meant."""
+        """Return the evaluation of a function with one signature, None where that cannot be meant.
+
+        It `tells` early what it finds where that is sure.
+        """
         grids = found_calls.possible_grids(kernel, signature, self._request_for(part, kernel).arch)
         found = []
         sure = not signature.assumed and signature.grid is not None
         for grid in grids:
-            result = self._evaluate(part, kernel, replace(signature, grid=grid), inner=inner, tells=sure)
+            result = self._evaluate(part, kernel, replace(signature, grid=grid), inner=inner, tells=tells and sure)
             if result is None:
                 return _LATE
             found.append(result)
@@ -468,7 +474,7 @@ class _ModuleEvaluation:
     ) -> KernelEvaluation | None:
         """Return the evaluation of a kernel with a signature; None where the steps of the file are used up.
 
-        A `request` takes the place of the module's. It `tells` early what it finds where that is sure.
+        A `request` takes the place of the module's. It `tells` early what it finds.
         """
         request = request or self._request_for(part, kernel)
         file, values = part.module.file, signature_key(signature)
@@ -514,7 +520,7 @@ class _ModuleEvaluation:
         """Give what the evaluation of a kernel has found so far, beside the findings before it."""
         assert self._request.early is not None  # else nothing is told
         named = (messages.named(self._facts, kernel, signature, item) for item in found)
-        self._request.early(chain(self._findings, named))
+        self._request.early(chain(self._findings, self._sure, named))
 
     def _charge(self, part: Part, own: int, module: int) -> None:
         """Use steps of the file's: those of a function's `own`, and once those of its module's statements."""

@@ -31,6 +31,13 @@ def under_signatures(facts: SyntaxFacts, kernel: KernelFunction, asked: Asked) -
     return found
 
 
+def sure_under(
+    facts: SyntaxFacts, kernel: KernelFunction, signature: Signature, evaluation: KernelEvaluation
+) -> list[Diagnostic]:
+    """Return the findings under one signature that stay, whatever others find."""
+    return [messages.named(facts, kernel, signature, item) for item in evaluation.findings if item.code not in _OF_ALL]
+
+
 _OF_ALL: Final = frozenset({"NKI414"})
 """Findings about operations that serve no purpose: an operation that serves one under another signature is fine."""
 

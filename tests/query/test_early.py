@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import arch_of
-from nki_lab.query import Document, EvaluationRequest
+from nki_lab.query import Document, EvaluationRequest, configuration_of
 
 HEAD = """import nki
 import nki.isa as nisa
@@ -66,6 +67,29 @@ def test_what_is_wrong_for_assumed_arguments_is_not_told_before_it_is_sure(call:
     times, final = told(kernel("k", WRONG, parameter="x"), call)
     assert {item.code for found in times for item in found} == set()
     assert final
+
+
+def test_under_several_signatures_the_first_one_s_words_stay() -> None:
+    calls = "def test():\n    k(np.zeros((128, 64)))\n    k(np.zeros((128, 32)))\n    k(np.zeros((64, 64)))\n"
+    times, final = told("import numpy as np\n", kernel("k", WRONG, parameter="x"), calls)
+    assert [item.code for item in times[-1]] == ["NKI201"]
+    assert all(set(found) <= set(final) for found in times)
+
+
+def test_of_a_kernel_elsewhere_only_what_it_finds_here_is_told(tmp_path: Path) -> None:
+    helper = "\ndef helper(tile):\n    nisa.memset(dst=tile, value=0.0)\n"
+    (tmp_path / "helpers.py").write_text(HEAD + helper)
+    (tmp_path / "kernels.py").write_text(
+        HEAD + "from helpers import helper\n" + kernel("k", WRONG, "for i in range(500):", "    helper(tile)")
+    )
+    (tmp_path / "pyproject.toml").write_text("[tool.nki-lab]\n")
+    file = tmp_path / "helpers.py"
+    document, times = Document(str(file)), []
+    document.update(file.read_text())
+    library = configuration_of(file).library()
+    request = EvaluationRequest(arch=arch_of("trn2"), library=library, early=lambda found: times.append(list(found)))
+    final = document.examine(request).findings
+    assert all(set(found) <= set(final) for found in times)
 
 
 def test_nothing_changes_for_who_listens() -> None:
