@@ -51,7 +51,7 @@ def _range_select(scene: Scene) -> Call:
         arguments["reduce_res"] = column(scene, choice.pick(kinds), shape[0], written=True)
     if choice.chance(30):
         arguments |= {"reduce_op": op("maximum"), "on_false_value": -3.4028235e38}
-    return _commanded(scene, Call("range_select", arguments), "reset_reduce", "reduce")
+    return _commanded(scene, Call("range_select", arguments), "reset_reduce", "reduce", "reset")
 
 
 def _select_reduce(scene: Scene) -> Call:
@@ -65,7 +65,7 @@ def _select_reduce(scene: Scene) -> Call:
     dst = output(scene, put(scene, _BOTH), shape, [], draw_dtype(choice, scene.arch))
     arguments: dict[str, Any] = {
         "dst": dst, "predicate": chosen, "on_true": data,
-        "on_false": column(scene, "float32", shape[0]) if choice.chance(50) else choice.pick((0.0, -1.5, 3)),
+        "on_false": column(scene, choice.pick(kinds), shape[0]) if choice.chance(50) else choice.pick((0.0, -1.5, 3)),
     }  # fmt: skip
     if choice.chance(30):
         arguments["reverse_pred"] = True

@@ -31,10 +31,10 @@ _EXPONENTIAL = ("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2", 
 _QUIET = ("copy", "relu", "abs", "square")
 
 
-def _start(scene: Scene, partitions: int) -> Any:
-    """A scalar operand: a number or a float32 tile of one column."""
+def _start(scene: Scene, partitions: int, dtype: str = "float32") -> Any:
+    """A scalar operand: a number or a tile of one column."""
     if scene.choice.chance(40):
-        return column(scene, "float32", partitions, flavour="plain")
+        return column(scene, dtype, partitions, flavour="plain")
     return scene.choice.pick((0.0, 1.0, -2.5, 3))
 
 
@@ -48,7 +48,7 @@ def _scan(scene: Scene) -> Call:
                  flavour=flavour)  # fmt: skip
     dst = output(scene, put(scene, _BOTH), shape, [left, right], draw_dtype(choice, arch))
     call = Call("tensor_tensor_scan", {
-        "dst": dst, "data0": left, "data1": right, "initial": _start(scene, shape[0]),
+        "dst": dst, "data0": left, "data1": right, "initial": _start(scene, shape[0], draw_dtype(choice, arch)),
         "op0": op(choice.pick(("multiply", "add", *ARITHMETIC))), "op1": op(choice.pick(("add", "maximum", *ARITHMETIC))),
     })  # fmt: skip
     for name in ("reverse0", "reverse1"):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -687,7 +688,8 @@ def _problems(
 ) -> Iterator[str]:
     """Find reasons to refuse a declaration, as they follow the words "instruction" and its name."""
     missing = [key for key in _MANDATORY if key not in own]
-    if missing or not (own["__doc__"] or "").strip():
+    is_stripped = sys.flags.optimize >= 2  # python -OO has no doc strings
+    if missing or not (is_stripped or (own["__doc__"] or "").strip()):
         yield f" lacks {', '.join(missing) or 'a doc string'}: give a value or Unmodelled"
     if len(engines) > 1 and "choose" not in own:
         yield f" has engines {engines} and no choose(use)"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -241,6 +243,12 @@ def declare(made: type, engine: Any = ("vector", "gpsimd")) -> None:
 def test_an_incomplete_declaration_is_refused_at_import(changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         declare(body(**changes))
+
+
+def test_python_without_doc_strings_has_all_instructions() -> None:
+    text = "import nki_lab; nki_lab.activate(); import nki.isa; print(nki.isa.nc_matmul.__name__)"
+    done = subprocess.run([sys.executable, "-OO", "-c", text], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "nc_matmul\n"), done.stderr
 
 
 def test_a_second_declaration_of_a_name_is_refused(declared: Instruction) -> None:

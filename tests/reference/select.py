@@ -32,8 +32,9 @@ def _maximum(out: dict[str, Result], ins: Mapping[str, Any], attrs: Mapping[str,
     lanes = slice(data.start, data.start + data.array.shape[0])
     command = attrs.get("reduce_cmd", default)
     if command != "idle":
-        first = np.full(len(chosen), -np.inf) if command == "reset_reduce" else state.vector[lanes]
-        state.vector[lanes], state.vector_slack[lanes] = np.maximum(first, np.max(chosen, axis=1)), 0
+        first = state.vector[lanes] if command == "reduce" else np.full(len(chosen), -np.inf)
+        last = first if command == "reset" else np.maximum(first, np.max(chosen, axis=1))
+        state.vector[lanes], state.vector_slack[lanes] = last, 0
     if "reduce_res" in ins:
         out["reduce_res"] = Rounded(state.vector[lanes].copy())
     return out
@@ -63,7 +64,10 @@ def affine_select(ins: Mapping[str, Any], attrs: Mapping[str, Any], _state: Any)
              for at in itertools.product(*(range(n) for _, n in pattern))]  # fmt: skip
     place = np.add.outer(np.arange(len(data)) * attrs["channel_multiplier"], steps) + attrs.get("offset", 0)
     mask = FORMULAS[attrs.get("cmp_op", "equal")](place.astype(np.int32), 0)
-    return {"dst": Rounded(np.where(mask, data, single(np.float64(attrs["on_false_value"]))))}
+    number, dst = single(np.float64(attrs["on_false_value"])), ins["dst"]
+    if dst.dtype is ins["on_true_tile"].dtype:
+        return {"dst": Stored(np.where(mask, raw(ins["on_true_tile"]), narrow(number, dst.dtype)))}
+    return {"dst": Rounded(np.where(mask, data, number))}
 
 
 def tensor_copy_predicated(ins: Mapping[str, Any], attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:

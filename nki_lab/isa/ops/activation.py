@@ -368,6 +368,25 @@ def _reduce2(out: Arrays, use: Use, state: EngineState) -> None:
     write_out(registers, out)
 
 
+def _four_dimensions(operand: str) -> Predicate:
+    """Limit: a tile has up to 4 dimensions, the partitions among them."""
+
+    def test(use: Use) -> Fault:
+        free = len(use.types[operand].shape) - 1
+        return None if free <= 3 else f"{operand} has {free} free dimensions, {use.name} takes 3"
+
+    return Predicate(
+        "NKI205",
+        f"{operand} has up to 3 free dimensions",
+        test,
+        operand=operand,
+        target="trn3",
+        help="merge free dimensions with .reshape()",
+        accepts={operand: "sbuf float32 128x2x4x64"},
+        refuses={operand: "sbuf float32 128x2x2x2x64"},
+    )
+
+
 _EXP_OUT = (FP8_E4M3, FP8_E5M2, F16, BF16, F32, TF32, INT8, INT16, INT32, UINT8, UINT16)
 _EXP_IN = (FP8_E4M3, FP8_E5M2, F16, BF16, F32, INT8, INT16, INT32, UINT8, UINT16, UINT32)
 
@@ -393,6 +412,7 @@ class exponential:
     reduce_cmd = choice("how the sum starts", commands.idle)
     reduce_init = column("start of the sum, with load_reduce only", dtypes=(F32,), default=0.0)
 
+    dst_rank, src_rank = _four_dimensions("dst"), _four_dimensions("src")
     command = commanded("idle", "reset_reduce", "reduce", "load_reduce")
     initial = initial_given("reduce_init", 0.0)
 

@@ -316,8 +316,9 @@ def _transpose_hardware(use: Use) -> Fault:
         problem = use.before(3, _HARDWARE) or (None if _has_pattern(shape) else f"dge_mode.hwdge with src {shape}")
         if problem:
             return problem
-    if mode in (_MODES.hwdge, _MODES.swdge) and src.dtype.nbytes != _TRANSPOSE_BYTES:
-        return f"dge_mode.{mode.name} transposes elements of 2 bytes, src is {src.dtype.name}"
+    made = "gathered rows are transposed in" if src.indirect == "vector" else f"dge_mode.{mode.name} transposes"
+    if (mode in (_MODES.hwdge, _MODES.swdge) or src.indirect == "vector") and src.dtype.nbytes != _TRANSPOSE_BYTES:
+        return f"{made} elements of 2 bytes, src is {src.dtype.name}"
     if (mode is _MODES.hwdge or src.indirect == "vector") and shape[-1] > _TRANSPOSE_COLUMNS:
         return f"src has {shape[-1]} elements in its last dimension, generated descriptors take 128"
     return None
@@ -356,7 +357,9 @@ def _transpose_gather(use: Use) -> Fault:
     problem = _row_gather(use)
     if problem or src.space.value == "sbuf" or src.shape[0] % 16:
         return problem or f"src {tuple(src.shape)} in {src.space.value.upper()} is gathered"
-    dtype = src.index.dtype
+    dtype, rows = src.index.dtype, src.index.shape[0]
+    if rows % _TRANSPOSE_ROWS:
+        return f"the index of src has {rows} partitions, not a multiple of {_TRANSPOSE_ROWS}"
     return None if dtype in (UINT32, INT32) else f"the index of src is {dtype.name}, not uint32"
 
 

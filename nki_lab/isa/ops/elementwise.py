@@ -119,6 +119,11 @@ def two_inputs(use: Use, *names: str) -> Fault:
     return None
 
 
+def _power_engine(use: Use) -> Fault:
+    wrong = use.engine == "vector" and use.attrs["op"].name == "power"
+    return "the Vector Engine has no op=nl.power" if wrong else None
+
+
 def _native_integer(use: Use) -> bool:
     whole = all(dtype in (INT32, UINT32) for dtype in use.dtypes.values())
     return use.engine == "gpsimd" and whole and exact_int32(use.attrs["op"]) is not None
@@ -148,6 +153,15 @@ class tensor_tensor:
         refuses={"op": "abs"},
     )
     known = alu_ops("op")
+    raises = Predicate(
+        "NKI208",
+        "power runs on GpSimd",
+        _power_engine,
+        operand="engine",
+        help="leave engine= out",
+        accepts={"op": "power"},
+        refuses={"op": "power", "engine": enums.engine.vector},
+    )
     integers = Predicate(
         "NKI202",
         "bit operators work on integers",
@@ -238,12 +252,18 @@ def operand_given(op: str, operand: str) -> Test:
 
 
 def _stage_engines(use: Use) -> Fault:
-    names = tuple(op.name for op in _ops(use, "op0", "op1").values())
+    ops = _ops(use, "op0", "op1")
+    names = tuple(op.name for op in ops.values())
     if use.engine == "scalar":
         if problem := use.before(3, "the Scalar Engine has tensor_scalar from"):
             return problem
-        if names not in (("multiply", "add"), ("multiply",), ("add",), ()):
+        # The limit is documented for Trainium2; Trainium3's Scalar Engine has what the Vector Engine has.
+        pairs = names in (("multiply", "add"), ("multiply",), ("add",), ())
+        bits = next((name for name, op in ops.items() if op.category == "bitvec"), None)
+        if use.arch.generation == 3 and not pairs:
             return f"the Scalar Engine computes multiply-add, multiply or add, not {', '.join(names)}"
+        if bits:
+            return f"{bits}=nl.{ops[bits].name} is a bit operator, which the Vector Engine has"
     if use.engine == "gpsimd" and not _OF_GPSIMD & set(names):
         return f"GpSimd runs tensor_scalar for rsqrt and power only, not {', '.join(names) or 'a copy'}"
     return None
@@ -357,9 +377,10 @@ class tensor_scalar:
     )
     stages = Predicate(
         "NKI208",
-        "Scalar Engine: multiply-add from NeuronCore-v3; GpSimd: rsqrt and power",
+        "Scalar Engine: multiply-add on NeuronCore-v3, arithmetic from v4; GpSimd: rsqrt and power",
         _stage_engines,
         operand="engine",
+        target="trn2",
         help="leave engine= out, or use the Vector Engine",
         accepts={"op0": "multiply", "engine": enums.engine.vector},
         refuses={"op0": "maximum", "engine": enums.engine.scalar},

@@ -56,9 +56,23 @@ def _picks(use: Use) -> Fault:
     return f"{name} is gathered, which GpSimd does not do in a copy" if name else None
 
 
+def _through_float32(use: Use) -> bool:
+    """Check for the Scalar Engine of NeuronCore-v2, which casts what it copies."""
+    return use.engine == "scalar" and use.arch.generation == 2
+
+
+def _scalar_engine(use: Use) -> Fault:
+    """Test the target; Beta 1 documents the Scalar Engine's copy for NeuronCore-v2 too."""
+    asked = use.engine == "scalar" and use.dialect != "beta1"
+    return use.before(3, "the Scalar Engine has tensor_copy from") if asked else None
+
+
 @instruction(engine=("vector", "scalar", "gpsimd"), see="NKI API, nki.isa.tensor_copy")
 class tensor_copy:
-    """dst = src within SBUF and PSUM; the same dtype is copied bit by bit, another goes through float32."""
+    """dst = src within SBUF and PSUM; the same dtype is copied bit by bit, another goes through float32.
+
+    On the Scalar Engine of NeuronCore-v2, which Beta 1 alone can ask for, every dtype goes through float32.
+    """
 
     dst = out("P F", ONCHIP, "destination, cast on write", indirect=True)
     src = arg("P F", ONCHIP, "source", indirect=True)
@@ -67,7 +81,7 @@ class tensor_copy:
     scalar_engine = Predicate(
         "NKI221",
         "engine=scalar from NeuronCore-v3",
-        lambda use: use.before(3, "the Scalar Engine has tensor_copy from") if use.engine == "scalar" else None,
+        _scalar_engine,
         operand="engine",
         help="use nisa.activation(op=nl.copy) there",
         target="trn1",
@@ -94,8 +108,11 @@ class tensor_copy:
     choose = "vector"
     relief = "scalar"
 
-    precision = native_or_float32("dst", "src")
-    exact = True
+    def precision(use: Use) -> str:
+        return "float32" if _through_float32(use) else native_or_float32("dst", "src")(use)
+
+    def exact(use: Use) -> bool:
+        return not _through_float32(use)
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         np.copyto(out.dst, ins.src)

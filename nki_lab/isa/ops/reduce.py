@@ -192,6 +192,12 @@ class tensor_reduce:
 _FOLDS = ("add", "multiply", "maximum", "minimum")
 
 
+def _folds(use: Use) -> Fault:
+    """Test the operator; Beta 1 documents subtract too."""
+    allowed = (*_FOLDS, "subtract") if use.dialect == "beta1" else _FOLDS
+    return only("reduce_op", *allowed, why=" is not what the registers can do")(use)
+
+
 def _no_bits(use: Use) -> Fault:
     op: AluOp | None = use.attrs["op0"]
     bits = op is not None and (op.category == "bitvec" or op.name in ("average", "bypass"))
@@ -243,7 +249,7 @@ class tensor_scalar_reduce:
     fold = Predicate(
         "NKI215",
         "reduce_op is add, multiply, maximum or minimum",
-        only("reduce_op", *_FOLDS, why=" is not what the registers can do"),
+        _folds,
         operand="reduce_op",
         help="use one of the four",
         accepts={"reduce_op": "maximum"},
@@ -278,9 +284,11 @@ class tensor_scalar_reduce:
             np.copyto(out.dst, result)
         op: AluOp = attrs["reduce_op"]
         registers = lanes_of(state.vector_accumulators, use, "data")
-        first = started(registers, attrs["reduce_cmd"], identity_of(op, np.dtype(np.float32)), ins.reduce_init)
-        registers[...] = op.apply(first, op.folded(out.dst), first)
-        write_out(first * np.float32(-1) if attrs["reduce_res_negate"] else first, out)
+        identity = identity_of(op, np.dtype(np.float32))
+        first = started(registers, attrs["reduce_cmd"], 0 if identity is None else identity, ins.reduce_init)
+        folded = op.folded(out.dst)
+        registers[...] = folded if identity is None else op.apply(first, folded, first)
+        write_out(registers * np.float32(-1) if attrs["reduce_res_negate"] else registers, out)
 
     def cost(use: Use) -> Cost:
         least = use.arch.min_initiation_interval

@@ -155,7 +155,7 @@ class tensor_tensor_scan:
     dst = out("P F", ONCHIP, "every state of the recurrence, cast on write")
     data0 = arg("P F", ONCHIP, "first input, combined with the state")
     data1 = arg("P F", ONCHIP, "second input, combined with what op0 gives")
-    initial = column("state before the first element: a number, or a float32 tile of one column", dtypes=(F32,))
+    initial = column("state before the first element: a number, or a tile of one column")
     op0 = attr("alu", "operator of data0 and the state")
     op1 = attr("alu", "operator of that and data1")
     reverse0 = attr("bool", "compute state op0 data0", default=False)

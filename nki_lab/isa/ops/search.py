@@ -36,15 +36,15 @@ _ABSENT: Final = 2**32
 
 
 def _searched(operand: str) -> tuple[Predicate, Predicate]:
-    """Limits: a row has at least 8 elements, and a tile up to 3 dimensions."""
+    """Limits: a row has at least 8 elements, and a tile up to 3 dimensions, in Beta 1 up to 5."""
 
     def short(use: Use) -> Fault:
         size = use.types[operand].free_size
         return None if size >= 8 else f"{operand} has {size} elements in each partition"
 
     def rank(use: Use) -> Fault:
-        dimensions = len(use.types[operand].shape)
-        return None if dimensions <= 3 else f"{operand} has {dimensions} dimensions, {use.name} takes 3"
+        dimensions, most = len(use.types[operand].shape), 5 if use.dialect == "beta1" else 3
+        return None if dimensions <= most else f"{operand} has {dimensions} dimensions, {use.name} takes {most}"
 
     return (
         Predicate(
@@ -66,6 +66,11 @@ def _searched(operand: str) -> tuple[Predicate, Predicate]:
             refuses={operand: "sbuf float32 128x2x2x8"},
         ),
     )
+
+
+def _vals_rank(use: Use) -> Fault:
+    dimensions = len(use.types["vals"].shape)
+    return None if dimensions <= 3 else f"vals has {dimensions} dimensions, {use.name} takes 3"
 
 
 def _long(operand: str) -> Limit:
@@ -135,6 +140,15 @@ class nc_find_index8:
     short, rank = _searched("data")
     long = _long("data")
     eight = _EIGHT
+    flat = Predicate(
+        "NKI205",
+        "vals has up to 3 dimensions",
+        _vals_rank,
+        operand="vals",
+        help="merge free dimensions with .reshape()",
+        accepts={"vals": "sbuf float32 128x2x4"},
+        refuses={"vals": "sbuf float32 128x2x2x2"},
+    )
 
     example = {"dst": "sbuf uint32 128x8", "data": "sbuf float32 128x512", "vals": "sbuf float32 128x8"}
     shapes = by_partition

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from nki_lab.isa.alu import ALU, Array
-from nki_lab.isa.dtype import F32, FLOATS, FP8_E8M0, INT8, INT16, TF32, UINT8, UINT16, UINT32
+from nki_lab.isa.dtype import F32, FLOATS, FP8_E8M0, INT8, INT16, INT32, TF32, UINT8, UINT16, UINT32
 from nki_lab.isa.enums import reduce_cmd as commands
 from nki_lab.isa.ops.cycles import engine_cost, free_size, streaming
 from nki_lab.isa.ops.masks import blend
@@ -64,12 +64,20 @@ def _select_max(out: Arrays, chosen: Array, use: Use, state: EngineState, operan
     np.copyto(out.dst, chosen)
     registers = lanes_of(state.vector_accumulators, use, operand)
     command = use.attrs["reduce_cmd"]
-    if command is commands.idle:
-        registers[...] = np.nan
+    if command in (commands.idle, commands.reset):
+        registers[...] = np.nan if command is commands.idle else -np.inf
     else:
         first = started(registers, command, -np.inf)
         registers[...] = np.maximum(first, chosen.reshape(len(first), -1).max(axis=1))
     write_out(registers, out)
+
+
+def _number_for(value: Any, kind: np.dtype[Any]) -> Any:
+    """Return a number as a tile of a dtype gets it: to an integer one rounded to nearest even, up to its ends."""
+    if kind.kind not in "iu":
+        return value
+    info = np.iinfo(kind)
+    return int(np.clip(np.rint(np.nan_to_num(float(value))), info.min, info.max))
 
 
 _MAXIMUM: Final = Predicate(
@@ -88,7 +96,8 @@ class range_select:
 
     The index counts the free elements in row-major order and is compared in float32. The maximum of the float32
     results goes into the Vector Engine's accumulation registers (`reduce_cmd`: reset_reduce starts them from minus
-    infinity, reduce goes on) and to `reduce_res` where that is given. In a dst of 16 bits the lowest float32 becomes
+    infinity, reduce goes on, reset sets them to minus infinity only, idle leaves them undefined) and to `reduce_res`
+    where that is given. In a dst of 16 bits the lowest float32 becomes
     minus infinity; reduce_res in float32 keeps it.
     """
 
@@ -132,7 +141,7 @@ class range_select:
         accepts={"range_start": 2**24 - 512},
         refuses={"range_start": 2**24 - 511},
     )
-    command = commanded("reset_reduce", "reduce")
+    command = commanded("reset_reduce", "reduce", "reset", "idle")
 
     example = {
         "dst": "sbuf float32 128x512",
@@ -184,7 +193,7 @@ class select_reduce:
     dst = out("P F", ONCHIP, "selected elements, cast on write")
     predicate = arg("P F", ONCHIP, "selects on_true where it is not zero", dtypes=(INT8, UINT8, INT16, UINT16))
     on_true = arg("P F", ONCHIP, "tile to select from", dtypes=_NARROW)
-    on_false = column("a number, or a float32 tile of one column", dtypes=(F32,))
+    on_false = column("a number, or a tile of one column")
     reduce_res = out("P 1", ONCHIP, "tile of one column that receives the maximum", dtypes=_FLOATS, optional=True)
     reduce_cmd = choice("how the registers start", commands.idle)
     reduce_op = attr("alu", "nl.maximum", default=ALU["maximum"])
@@ -221,6 +230,7 @@ class affine_select:
 
     The function is offset + p * channel_multiplier + the pattern of the free dimensions, in int32; `pattern` is
     [[step, num], ...], outermost first, and p counts from the first partition of dst. Causal masks are one call.
+    Elements go to a dst of their dtype as they are, to another one through float32.
     """
 
     dst = out("P F", (SBUF,), "selected elements, cast on write")
@@ -267,14 +277,20 @@ class affine_select:
 
     shapes = by_partition
 
+    def precision(use: Use) -> str:
+        # Of equal dtypes these alone have values that float32 has not.
+        whole = use.dtypes["dst"] is use.dtypes["on_true_tile"] and use.dtypes["dst"] in (INT32, UINT32)
+        return "native" if whole else "float32"
+
     continuous = True  # it compares places
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
-        attrs = use.attrs
+        attrs, kind = use.attrs, out.dst.dtype
         place = affine_values(out, use, state)
         mask = np.empty(place.shape, bool)
         attrs["cmp_op"].apply(place, np.int32(0), mask)
-        np.copyto(out.dst, np.where(mask, ins.on_true_tile, np.float32(attrs["on_false_value"])))
+        number = _number_for(np.float32(attrs["on_false_value"]), kind)
+        np.copyto(out.dst, np.where(mask, ins.on_true_tile, np.asarray(number, kind)))
 
     cost = streaming("dst")
 
@@ -329,9 +345,8 @@ class tensor_copy_predicated:
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         mask = (ins.predicate != 0) != use.attrs["reverse_pred"]
         source = ins.src
-        if use.types["src"] is None and out.dst.dtype.kind in "iu":
-            info = np.iinfo(out.dst.dtype)
-            source = int(np.clip(np.rint(source), info.min, info.max))
+        if use.types["src"] is None:
+            source = _number_for(source, out.dst.dtype)
         blend(mask, np.asarray(source, out.dst.dtype), out.dst, out.dst)
 
     def cost(use: Use) -> Cost:

@@ -217,6 +217,8 @@ def operator(name: str, left: Any, right: Any) -> Any:
         return binary("multiply", left, -1, left._dtype)
     if name in ("abs", "invert"):
         return unary("logical_not" if name == "invert" and left._dtype is BOOL else name, left)
+    if name == "mod":
+        return both(name, _CURRENT[name], left, right, partitions=False)
     if name == "matmul":
         raise coded_error(
             "NKI017",
@@ -224,8 +226,8 @@ def operator(name: str, left: Any, right: Any) -> Any:
             limit="matrix products are calls",
             help="use nl.matmul(x, y) or nisa.nc_matmul(stationary, moving)",
         )
-    both = all(isinstance(item, NkiTensor) and item._dtype is BOOL for item in (left, right))
-    return binary(_LOGICAL.get(name, name) if both else name, left, right, partitions=False)
+    truths = all(isinstance(item, NkiTensor) and item._dtype is BOOL for item in (left, right))
+    return binary(_LOGICAL.get(name, name) if truths else name, left, right, partitions=False)
 
 
 def function(

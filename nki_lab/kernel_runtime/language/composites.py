@@ -26,6 +26,8 @@ from nki_lab.source_files import read_source
 
 _WHOLE: Final = 2.0**23  # from here on every float32 is an integer
 _TURN: Final = 2 * math.pi
+_TURN_HEAD: Final = 6.28125  # of few bits: products with thousands of turns are exact
+_HALF_TURN: Final = math.pi + 2**-10  # beyond pi by what the number of thousands of turns is rounded by
 
 
 def _tile(value: object, function: str, operand: str = "x") -> NkiTensor:
@@ -61,14 +63,20 @@ def _nearest(x: NkiTensor, function: str) -> NkiTensor:
     return result
 
 
+def _applied(function: str, activation: str, x: NkiTensor) -> NkiTensor:
+    """A function of the Scalar Engine of each element, in a new float32 tile."""
+    tile = _new(x, F32, function)
+    isa("activation")(tile, ACTIVATIONS[activation], x)
+    return tile
+
+
 def _floored(x: NkiTensor, function: str, dtype: DType) -> NkiTensor:
     """The largest integer not above each element."""
     near = _nearest(x, function)
     above = operations.binary("greater", near, x, F32)
     result = _new(x, dtype, function)
     isa("tensor_tensor")(result, near, above, ALU["subtract"])
-    size = _new(x, F32, function)
-    isa("activation")(size, ACTIVATIONS["abs"], x)
+    size = _applied(function, "abs", x)
     large = _new(x, UINT8, function)
     isa("tensor_scalar")(large, size, ALU["greater_equal"], _WHOLE)
     given = _new(x, dtype, function)
@@ -91,18 +99,32 @@ def ceil(x: NkiTensor, dtype: object = None) -> NkiTensor:
 
 def trunc(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """Each element of x without its fraction, in a new SBUF tile."""
-    size, sign = _new(_tile(x, "trunc"), F32, "trunc"), _new(x, F32, "trunc")
-    isa("activation")(size, ACTIVATIONS["abs"], x)
-    isa("activation")(sign, ACTIVATIONS["sign"], x)
+    size, sign = _applied("trunc", "abs", _tile(x, "trunc")), _applied("trunc", "sign", x)
     return operations.binary("multiply", _floored(size, "trunc", F32), sign, kind_of(dtype, x))
 
 
 def _remainder(name: str, x: Operand, y: Operand, dtype: object) -> NkiTensor:
-    """x - y * (x / y without its fraction, or rounded down for `mod`)."""
+    """x - y * (x / y without its fraction, or rounded down for `mod`).
+
+    The quotient is rounded and may pass a whole number: where the rest has the other sign, or is as large as y, one y
+    more or less is taken.
+    """
     quotient = operations.divide(x, y, F32)
     whole = trunc(quotient) if name == "fmod" else floor(quotient)
     model = x if isinstance(x, NkiTensor) else _tile(y, name, "y")
-    return operations.binary("subtract", x, operations.binary("multiply", whole, y, F32), kind_of(dtype, model))
+    rest = operations.binary("subtract", x, operations.binary("multiply", whole, y, F32), F32)
+    led = x if name == "fmod" else y  # whose sign the remainder has
+    sign = _applied(name, "sign", led) if isinstance(led, NkiTensor) else math.copysign(1, _number(led))
+    size = _applied(name, "abs", y) if isinstance(y, NkiTensor) else abs(_number(y))
+    along = operations.binary("multiply", rest, sign, F32)
+    over = operations.binary("greater_equal", along, size, F32)
+    missing = operations.binary("subtract", over, operations.binary("less", along, 0.0, F32), F32)
+    step = operations.binary("multiply", operations.binary("multiply", missing, size, F32), sign, F32)
+    return operations.binary("subtract", rest, step, kind_of(dtype, model))
+
+
+def _number(value: object) -> float:
+    return float(value)  # type: ignore[arg-type]
 
 
 def fmod(x: Operand, y: Operand, dtype: object = None) -> NkiTensor:
@@ -116,14 +138,29 @@ def mod(x: Operand, y: Operand, dtype: object = None) -> NkiTensor:
 
 
 def _sine(x: NkiTensor, ahead: float, function: str) -> NkiTensor:
-    """sin(x + ahead): the angle is first brought into the range that the Scalar Engine's table covers."""
-    angle = _scaled(function, x, 1.0, ahead)
-    turns = _nearest(_scaled(function, angle, 1 / _TURN), function)
-    inside = operations.binary("subtract", angle, _scaled(function, turns, _TURN), F32)
-    bounded = _new(x, F32, function)
-    isa("tensor_scalar")(bounded, inside, ALU["maximum"], -math.pi, False, ALU["minimum"], math.pi)
+    """sin(x + ahead): the angle is first brought into the range that the Scalar Engine's table covers.
+
+    Whole turns are taken off in two parts, and `ahead` is added to what is left, where it is not rounded away. Which of
+    two ends of the range an angle comes to is rounded: just beyond pi the table's last piece goes on.
+    """
+    turns = _nearest(_scaled(function, x, 1 / _TURN, ahead / _TURN), function)
+    inside = x
+    for part in (_TURN_HEAD, _TURN - _TURN_HEAD):
+        less = _new(x, F32, function)
+        isa("scalar_tensor_tensor")(less, turns, ALU["multiply"], -part, ALU["add"], inside)
+        inside = less
+    bounded = _scaled(function, inside, 1.0, ahead) if ahead else inside
+    isa("tensor_scalar")(bounded, bounded, ALU["maximum"], -_HALF_TURN, False, ALU["minimum"], _HALF_TURN)
     isa("activation")(bounded, ACTIVATIONS["sin"], bounded)
     return bounded
+
+
+def sin(x: NkiTensor, dtype: object = None) -> NkiTensor:
+    """The sine of each element of x, in a new SBUF tile; as `op=` of an instruction only from -pi to pi."""
+    return operations.copy(_sine(_tile(x, "sin"), 0.0, "sin"), kind_of(dtype, x))
+
+
+operations.as_op(sin, "sin", sin.__doc__ or "")
 
 
 def cos(x: NkiTensor, dtype: object = None) -> NkiTensor:
@@ -138,9 +175,12 @@ def tan(x: NkiTensor, dtype: object = None) -> NkiTensor:
 
 
 def var(x: NkiTensor, axis: Axis, dtype: object = None, keepdims: bool = False) -> NkiTensor:
-    """The population variance over trailing free dimensions, in a new SBUF tile."""
+    """The population variance over trailing free dimensions, in a new SBUF tile.
+
+    These stay at size 1 whatever `keepdims` says (NKI API, nki.language.var).
+    """
     apart = operations.binary("subtract", x, operations.mean(_tile(x, "var"), axis, F32, keepdims=True), F32)
-    return operations.mean(operations.binary("multiply", apart, apart, F32), axis, kind_of(dtype, x), keepdims)
+    return operations.mean(operations.binary("multiply", apart, apart, F32), axis, kind_of(dtype, x), keepdims=True)
 
 
 def all(x: NkiTensor, axis: Axis, dtype: object = None) -> NkiTensor:
@@ -221,9 +261,11 @@ def _spread(row: NkiTensor, partitions: int) -> NkiTensor:
 
 
 def expand_dims(x: NkiTensor, axis: Axis) -> NkiTensor:
-    """A view of x with a further dimension of size 1; on the chip not the first."""
+    """A view of x with a further dimension of size 1, counted from the end if negative; on the chip not the first."""
     view = _tile(x, "expand_dims")
-    for at in sorted(axis if isinstance(axis, (tuple, list)) else (axis,)):
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    rank = len(view._shape) + len(given)
+    for at in sorted(at + rank if isinstance(at, int) and at < 0 else at for at in given):
         view = view.expand_dim(at)
     return view
 
@@ -338,6 +380,6 @@ def is_hbm(buffer: object) -> bool:
 
 FUNCTIONS: Final = (
     all, broadcast_to, ceil, cos, dropout, expand_dims, floor, fmod, gather_flattened, is_hbm, is_on_chip, is_psum,
-    is_sbuf, load_transpose2d, mod, rand, random_seed, rms_norm, shared_constant, tan, trunc, var, where,
+    is_sbuf, load_transpose2d, mod, rand, random_seed, rms_norm, shared_constant, sin, tan, trunc, var, where,
 )  # fmt: skip
 """What this module adds to `nki.language`."""

@@ -330,7 +330,8 @@ def _make_unary(name: str) -> Callable[..., NkiTensor]:
     def function(x: NkiTensor, dtype: object = None) -> NkiTensor:
         if name == "rsqrt":
             _require_sbuf(name, x=x)
-        if on_alu:
+        # rsqrt is more precise on GpSimd, which has it in tensor_scalar (release notes of NKI 0.5); Beta 1 had it not.
+        if on_alu and not (name == "rsqrt" and current("nl").elementwise_operators):
             return _into_like(name, x, dtype, lambda tile, source: isa("tensor_scalar")(tile, source, ALU[name], None))
         return _into_like(name, x, dtype, isa(name)) if name == "reciprocal" else unary(name, x, dtype)
 
@@ -535,12 +536,12 @@ def device_print(print_prefix: str, tensor: NkiTensor) -> None:
         print(f"{print_prefix} {tensor}")
 
 
-_ALU_UNARY: Final = ("invert", "logical_not")
+_ALU_UNARY: Final = ("invert", "logical_not", "rsqrt")
 TOKENS = ("average", "bypass", "prelu")  # operators of instructions that are no functions
 _ACTIVATION_ONLY = [name for name in ACTIVATIONS if name not in ALU and name not in ("copy", *TOKENS)]
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _make_binary(name) for name, op in ALU.items() if op.arity == 2 and name != "average"},
-    **{name: _make_unary(name) for name in (*_ACTIVATION_ONLY, "abs", "square", "relu", "rsqrt", "reciprocal")},
+    **{name: _make_unary(name) for name in (*_ACTIVATION_ONLY, "abs", "square", "relu", "reciprocal")},
     **{name: _make_unary(name) for name in _ALU_UNARY},
 }
 as_op(copy, "copy", copy.__doc__ or "")

@@ -205,6 +205,20 @@ def kernel(table, rows):
     np.testing.assert_array_equal(got, table[rows.T.reshape(-1)].T)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "code"), [("float32", "NKI222"), ("uint8", "NKI222"), ("float16", ""), ("int16", "")]
+)
+def test_gathered_rows_are_transposed_in_elements_of_two_bytes(dtype: str, code: str) -> None:
+    rows = f"nl.ndarray((40, 16), nl.{dtype}, buffer=nl.hbm).vector_select(0, nl.zeros((16, 1), nl.uint32))"
+    assert refused(f"dma_transpose(nl.ndarray((16, 16), nl.{dtype}), {rows})", "trn2") == code
+
+
+@pytest.mark.parametrize(("lanes", "code"), [(16, ""), (24, "NKI222"), (32, ""), (100, "NKI222"), (112, "")])
+def test_the_index_of_a_gathered_transpose_has_a_multiple_of_16_partitions(lanes: int, code: str) -> None:
+    rows = f"nl.ndarray((40, 16), nl.bfloat16, buffer=nl.hbm).ap([[16, 16], [1, 16]], vector_offset=nl.zeros(({lanes}, 1), nl.uint32))"
+    assert refused(f"dma_transpose(nl.ndarray((16, 16), nl.bfloat16), {rows})", "trn2") == code
+
+
 @pytest.mark.parametrize(("count", "shape"), [(256, (64, 2)), (100, (128, 2)), (256, (128, 2))])
 def test_other_indices_of_several_columns_are_refused(count: int, shape: tuple[int, int]) -> None:
     text = f"""

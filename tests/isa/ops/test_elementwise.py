@@ -176,6 +176,7 @@ REFUSALS = [
     ("tensor_tensor(z, x, y, nl.bitwise_and)", "NKI202"),
     ("tensor_tensor(z, x, y, nl.abs_max)", "NKI221"),
     ("tensor_tensor(p, x, y, nl.power)", "NKI208"),
+    ("tensor_tensor(z, x, y, nl.power, engine=nisa.engine.vector)", "NKI208"),
     ("tensor_tensor(z, p, y, nl.add, engine=nisa.engine.gpsimd)", "NKI208"),
     ("tensor_tensor(z, x, y, nl.add, engine=nisa.engine.scalar)", "NKI208"),
     ("tensor_tensor(z, p, p, nl.add)", "NKI223"),
@@ -209,6 +210,14 @@ def test_the_scalar_engine_multiplies_and_adds_from_v3() -> None:
     call = "tensor_scalar(z, x, nl.multiply, 2.0, op1=nl.add, operand1=1.0, engine=nisa.engine.scalar)"
     assert refused(call, "trn1") == "NKI208"
     assert refused(call, "trn2") == refused(call, "trn3") == ""
+
+
+def test_the_scalar_engine_has_all_arithmetic_from_v4() -> None:
+    for stages in ("nl.maximum, 1.0", "nl.subtract, c, True", "nl.subtract, c, op1=nl.multiply, operand1=c"):
+        call = f"tensor_scalar(z, x, {stages}, engine=nisa.engine.scalar)"
+        assert refused(call, "trn2") == "NKI208"
+        assert refused(call, "trn3") == ""
+    assert refused("tensor_scalar(i, i, nl.bitwise_and, 1, engine=nisa.engine.scalar)", "trn3") == "NKI208"
 
 
 def test_v4_has_what_older_targets_lack() -> None:

@@ -102,6 +102,12 @@ def test_numbers_stand_on_either_side(execute: Any) -> None:
     np.testing.assert_allclose(found, 3 - 1 / (2 * x) + 4, rtol=1e-6)
 
 
+def test_the_operator_for_remainders_is_mod(execute: Any) -> None:
+    x = np.arange(-48, 48, dtype=np.float32).reshape(8, 12)
+    np.testing.assert_array_equal(apply(execute, lambda a: a % 7, x), x % 7)
+    np.testing.assert_array_equal(apply(execute, lambda a: a % (a + 100.0), x), x % (x + 100))
+
+
 PROMOTIONS = [
     ("int8", "uint8", "int16"), ("int8", "uint16", "int32"), ("int32", "uint32", "float32"),
     ("float16", "bfloat16", "float32"), ("int32", "bfloat16", "bfloat16"), ("float8_e4m3", "float8_e5m2", "bfloat16"),
@@ -174,7 +180,7 @@ def test_expressions_are_numpys(execute: Any, steps: list[str]) -> None:
         (lambda t: t + nl.arange(6)[None, :], "NKI013"),
         (lambda t: nl.arange(6)[None, :] * t, "NKI013"),
         (lambda t: nl.add(t, t[:, 0:4]), "NKI203"),
-        (lambda t: t % 2, "NKI010"),
+        (lambda t: t // 2, "NKI010"),
         (lambda t: t @ t, "NKI017"),
         (lambda t: nl.exp(3.0), "NKI013"),
         (lambda t: bool(t > 0), "NKI017"),
@@ -185,6 +191,16 @@ def test_wrong_operands_are_refused(execute: Any, use: Any, code: str) -> None:
     with pytest.raises(NkiError) as caught:
         apply(execute, use, random(8, 6))
     assert caught.value.diagnostics[0].code == code
+
+
+def test_rsqrt_stays_on_the_scalar_engine(execute: Any) -> None:
+    def kernel(a: Any) -> Any:
+        out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.rsqrt(nl.load(a)))
+        return out
+
+    done = execute(kernel, np.ones((8, 6), np.float32))
+    assert [op.variant.engine for op in done.program.ops()] == ["dma", "scalar", "dma"]
 
 
 def test_functions_bear_their_names_as_operators() -> None:

@@ -126,6 +126,53 @@ def test_dtype_is_generic_and_numpy_functions_are_operators(execute: Any) -> Non
         np.testing.assert_allclose(output, want, rtol=1e-5, atol=1e-6)
 
 
+def stored(tile: Any) -> Any:
+    """A tensor in shared HBM with the contents of a tile."""
+    out = nl.ndarray(tile.shape, tile.dtype, buffer=nl.shared_hbm)
+    nl.store(out, tile)
+    return out
+
+
+def test_searches_take_five_dimensions(execute: Any) -> None:
+    source = np.random.default_rng(1).permutation(8 * 64).reshape(8, 2, 2, 2, 8).astype(np.float32)
+
+    def kernel(a: Any) -> Any:
+        tile = nl.load(a)
+        top = nisa.max8(src=tile)
+        return stored(top), stored(nisa.nc_find_index8(data=tile, vals=top))
+
+    order = np.argsort(-source.reshape(8, -1), axis=1)[:, :8]
+    top, places = execute(kernel, source).outputs
+    np.testing.assert_array_equal(top, np.take_along_axis(source.reshape(8, -1), order, axis=1))
+    np.testing.assert_array_equal(places, order)
+
+
+def test_tensor_scalar_reduce_subtracts_too(execute: Any) -> None:
+    source = np.arange(24, dtype=np.float32).reshape(4, 6) ** 2
+
+    def kernel(a: Any) -> Any:
+        total = nl.ndarray((4, 1), nl.float32)
+        tile = nisa.tensor_scalar_reduce(
+            data=nl.load(a), op0=np.multiply, operand0=2.0, reduce_op=nl.subtract, reduce_res=total
+        )
+        return stored(tile), stored(total)
+
+    tile, total = execute(kernel, source).outputs
+    np.testing.assert_array_equal(tile, 2 * source)
+    np.testing.assert_array_equal(total[:, 0], np.subtract.reduce(2 * source, axis=1))
+
+
+@pytest.mark.parametrize(("target", "last"), [("trn1", 2**24), ("trn2", 2**24 + 1)])
+def test_the_scalar_engine_copies_through_float32_on_v2(execute: Any, target: str, last: int) -> None:
+    source = np.array([[3, 2**24, 2**24 + 1]] * 2, np.int32)
+
+    def kernel(a: Any) -> Any:
+        return stored(nisa.tensor_copy(nl.load(a), engine=nisa.scalar_engine))
+
+    copied = execute(kernel, source, target=target).outputs
+    np.testing.assert_array_equal(copied, [[3, 2**24, last]] * 2)
+
+
 def test_default_dtypes_are_those_of_beta_1(execute: Any) -> None:
     def kernel(a: Any, b: Any) -> None:
         x, y = nl.load(a), nl.load(b)

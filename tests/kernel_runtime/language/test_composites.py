@@ -60,7 +60,28 @@ def test_remainders_have_the_sign_of_their_side(name: str, target: str) -> None:
     np.testing.assert_array_equal(on_chip(lambda a: getattr(nl, name)(a, 4.0), x), getattr(np, name)(x, np.float32(4)))
 
 
-@pytest.mark.parametrize("name", ["cos", "tan"])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("y", [7, -7, 3, 10, 49])
+@pytest.mark.parametrize("name", ["fmod", "mod"])
+def test_remainders_of_integers_are_smaller_than_what_divides(name: str, y: int, target: str) -> None:
+    x = np.arange(-2048, 2048, dtype=np.int32).reshape(64, 64)
+    expected = getattr(np, name)(x, y)
+    np.testing.assert_array_equal(on_chip(lambda a: getattr(nl, name)(a, y), x, target=target), expected)
+    tiles = on_chip(getattr(nl, name), x, np.full_like(x, y), target=target)
+    np.testing.assert_array_equal(tiles, expected)
+
+
+@pytest.mark.parametrize("turns", [1, 10, 1000])
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_sine_and_cosine_are_accurate_after_many_turns(name: str, turns: float) -> None:
+    x = np.linspace(-7 * turns, 7 * turns, 128 * 33, dtype=np.float32).reshape(128, 33)
+    expected = getattr(np, name)(x.astype(np.float64))
+    np.testing.assert_allclose(on_chip(getattr(nl, name), x), expected, rtol=0, atol=1e-6)
+    narrow = on_chip(lambda a: getattr(nl, name)(a, dtype=nl.bfloat16), x)
+    np.testing.assert_allclose(narrow.astype(np.float64), expected, rtol=2**-8, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_angles_of_many_turns_are_brought_into_range(name: str) -> None:
     x = np.linspace(-40, 40, 128 * 33, dtype=np.float32).reshape(128, 33)
     expected = getattr(np, name)(x.astype(np.float64))
@@ -76,6 +97,20 @@ def test_variance_and_rms_norm_are_those_of_numpy() -> None:
     norm = on_chip(lambda a, b: nl.rms_norm(a, b, 1, 96, epsilon=1e-3), x, w)
     wide = x.astype(np.float64)
     np.testing.assert_allclose(norm, wide / np.sqrt((wide**2).mean(1, keepdims=True) + 1e-3) * w, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [2, -1, (1, 2)])
+def test_variance_keeps_reduced_dimensions(axis: Any, keepdims: bool) -> None:
+    x = np.random.default_rng(5).standard_normal((16, 4, 24)).astype(np.float32)
+    expected = x.var(axis=axis, keepdims=True)
+    np.testing.assert_allclose(on_chip(lambda a: nl.var(a, axis, keepdims=keepdims), x), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [1, 2, -1, -2, (1, 3), (-1, -3)])
+def test_expand_dims_counts_from_either_end(axis: Any) -> None:
+    x = np.arange(8 * 6, dtype=np.float32).reshape(8, 6)
+    np.testing.assert_array_equal(on_chip(lambda a: nl.copy(nl.expand_dims(a, axis)), x), np.expand_dims(x, axis))
 
 
 def test_all_tells_whether_every_element_is_nonzero() -> None:

@@ -47,12 +47,19 @@ def test_binary_functions_take_tiles_and_numbers(name: str) -> None:
     np.testing.assert_array_equal(evaluate(f"nl.{name}(2.0, x)", x), np.asarray(formula(two, x), np.float32))
 
 
-@pytest.mark.parametrize("name", sorted(n for n in FUNCTIONS if n not in ("copy", "prelu")))
+@pytest.mark.parametrize("name", sorted(n for n in FUNCTIONS if n not in ("copy", "prelu", "sin")))
 def test_unary_functions_are_the_activation_functions(name: str) -> None:
     x = np.abs(data()) + np.float32(0.1)
     got = evaluate(f"nl.{name}(x)", x)
     want = apply(name, x.astype(np.float64))
     assert (np.abs(got - want.value) <= np.asarray(want.slack) + 2.0**-21 * np.abs(want.value)).all()
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_rsqrt_runs_on_gpsimd(target: str) -> None:
+    text = "def kernel(a):\n    return nl.rsqrt(nl.load(a))\n"
+    program, _ = traced(kernel_of(text), [data()], ["float32"], target)
+    assert [op.variant.engine for op in program.ops()] == ["dma", "gpsimd"]
 
 
 @pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"])
