@@ -31,6 +31,7 @@ def small_chunks() -> Iterator[None]:
             (stored, "DEFAULT_CHUNK", 5),
             (stored, "CHUNK_ROWS", {"lane_rows": 3, "steps": 4, "lane_sums": 4}),
             (stored, "KEPT_BYTES", 256),
+            (stored, "READ_WHOLE", 2000),
         ):
             stack.enter_context(mock.patch.object(module, name, value))
         stack.enter_context(mock.patch.object(columns.pieces, "__defaults__", (7,)))

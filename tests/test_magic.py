@@ -262,6 +262,13 @@ def test_recordings_name_cells_by_their_prompts(notebook: Notebook) -> None:
     assert not any("nki-cell" in path or "ipykernel" in path for path in recording.texts("sources", "path"))
 
 
+def test_findings_as_text_name_the_cell_by_its_prompt(notebook: Notebook) -> None:
+    made = "tile = nl.ndarray((256, 4), nl.float32, buffer=nl.sbuf)\n    nisa.memset(tile, 0.0)"
+    done = notebook.run(f"%%nki\n@nki.jit\ndef tall(a):\n    {made}\n    return a\ntall(x)")
+    assert "nki-cell" not in done.text
+    assert f"Cell In[{done.number}]:4" in done.text
+
+
 def test_lines_count_from_the_magics_own(notebook: Notebook) -> None:
     done = notebook.run("%%nki\nx = 1\ny = x / 0")
     assert isinstance(done.error, ZeroDivisionError)

@@ -261,3 +261,21 @@ def test_a_rank_without_times_leaves_no_recording() -> None:
         _ = made.recording
     assert caught.value.diagnostics[0].code == "NKI023"
     assert str(made) == repr(made)
+
+
+def test_findings_and_comparisons_know_that_the_ranks_ran_together() -> None:
+    three, two = launched([4, 4, 4]), launched([4, 4])
+    assert {(item.code, item.help) for item in three.diagnostics} == {("NKI242", "")}
+    assert {item["help"] for item in three.recording.summary["diagnostics"]} == {""}
+    told = str(three.compare(two))
+    assert "Ranks: 3 and 2." in told and "Cores" not in told
+    alone = nki_lab.run(worked, X, ReplicaGroup([[0]]), 4, target="trn2")
+    assert [item.help for item in alone.diagnostics] == ["run the ranks together with nki_lab.run_ranks"]
+
+
+def test_tables_of_a_spreadsheet_tell_the_rank(tmp_path: Path) -> None:
+    launched([4, 4]).to_csv(tmp_path / "tables")
+    for name in ("lanes", "instructions"):
+        header, *rows = (tmp_path / "tables" / f"{name}.csv").read_text(encoding="utf-8").splitlines()
+        place = header.split(",").index("rank")
+        assert {row.split(",")[place] for row in rows} == {"0", "1"}

@@ -254,7 +254,7 @@ def test_a_run_is_shown_as_text_and_as_a_table() -> None:
     shown = run._repr_html_()
     assert "product on trn2" in shown
     assert shown.count("<tr>") == shown.count("</tr>") == len(lines) - 1
-    assert re.search(r"makespan +[\d.]+ us, \d+ % of it work on the critical path", str(run))
+    assert re.search(r"makespan +[\d.]+ µs, [\d.]+ to [\d.]+; \d+ % of it work on the critical path", str(run))
 
 
 def test_findings_are_shown_with_a_run_and_escaped_in_html() -> None:
@@ -281,7 +281,7 @@ def test_a_run_is_saved_and_opened_with_all_that_it_told(tmp_path: Path) -> None
     assert [(item.code, item.message, item.span) for item in opened.diagnostics] == [
         (item.code, item.message, item.span) for item in run.diagnostics
     ]
-    assert repr(opened) == "<saved run of uninitialised on trn2: 1 instructions; 1 error>"
+    assert repr(opened) == "<saved run of uninitialised on trn2: 1 instruction; 1 error>"
 
 
 def test_exports_of_an_opened_run_are_those_of_the_run(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import { el } from './dom';
 /** Browsers end elements somewhere above 17 million pixels; a longer list scrolls faster than it is long. */
 const TALLEST = 12_000_000;
 const BEYOND = 6;
+/** Pixels by which browsers round where they have scrolled to. */
+const BLURRED = 1;
 
 export interface VirtualOptions {
   readonly rowHeight: number;
@@ -31,8 +33,8 @@ export interface Virtual {
   readonly reveal: (index: number) => void;
   /** The element of a row, if it is in sight. */
   rowAt(index: number): HTMLElement | null;
-  /** First row in sight, and how many fit. */
-  inSight(): { readonly first: number; readonly fits: number };
+  /** The first row that is wholly in sight, the one behind the last, and how many fit. */
+  inSight(): { readonly first: number; readonly end: number; readonly fits: number };
   dispose(): void;
 }
 
@@ -145,7 +147,14 @@ export function createVirtual(options: VirtualOptions): Virtual {
     },
     reveal,
     rowAt: index => shown[index - from] ?? null,
-    inSight: () => ({ first: Math.floor(top() / rowHeight), fits: Math.max(1, Math.floor(sight / rowHeight)) }),
+    inSight() {
+      const above = top();
+      return {
+        first: Math.max(0, Math.ceil((above - BLURRED) / rowHeight)),
+        end: Math.min(count, Math.floor((above + sight + BLURRED) / rowHeight)),
+        fits: Math.max(1, Math.floor(sight / rowHeight)),
+      };
+    },
     dispose() {
       cancelAnimationFrame(frame);
       resize.disconnect();

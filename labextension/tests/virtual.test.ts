@@ -53,8 +53,18 @@ describe('a scrolled list', () => {
       const { first, fits } = virtual.inSight();
       expect(rows[0]).toBeLessThanOrEqual(first);
       expect(rows.at(-1)).toBeGreaterThanOrEqual(Math.min(count, first + fits) - 1);
+      expect(index).toBeGreaterThanOrEqual(first);
+      expect(index).toBeLessThan(virtual.inSight().end);
       expect(rows.length).toBeLessThanOrEqual(Math.max(kept, SIGHT / ROW + 13));
     }
+  });
+
+  test('of a height that is no multiple of a row tells the rows that are wholly in sight', () => {
+    vi.spyOn(HTMLElement.prototype, 'clientHeight', 'get').mockReturnValue(SIGHT + ROW / 2);
+    const virtual = create(1000, 0);
+    expect(virtual.inSight()).toEqual({ first: 0, end: 20, fits: 20 });
+    virtual.reveal(999);
+    expect(virtual.inSight()).toEqual({ first: 980, end: 1000, fits: 20 });
   });
 
   test('makes no row a second time that may stay', () => {

@@ -36,6 +36,7 @@ def show_cache(arguments: argparse.Namespace) -> int:
     found = cache.entries()
     facts = {
         "folder": str(folder),
+        "not_used": cache.refusal(),
         "profiles": len(found),
         "bytes": sum(item.nbytes for item in found),
         "limit_bytes": cache.limit,
@@ -46,6 +47,8 @@ def show_cache(arguments: argparse.Namespace) -> int:
         print(json.dumps(facts, indent=1))
         return 0
     print(f"folder    {folder}")
+    if facts["not_used"]:
+        print(f"not used  {facts['not_used']}")
     print(f"profiles  {len(found):,}")
     print(f"bytes     {facts['bytes']:,} of at most {cache.limit:,}")
     if facts["machine_code_bytes"]:

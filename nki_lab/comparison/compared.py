@@ -22,10 +22,13 @@ _SAME_KERNEL: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two runs. `interval` is the 80 % interval of its time; None for measured times, or where unknown."""
+    """One of the two runs. `interval` is the 80 % interval of its time; None for measured times, or where unknown.
+    `cores` are those of all ranks.
+    """
 
     kernel: str
     target: str
+    ranks: int
     cores: int
     instructions: int
     time: int
@@ -151,6 +154,7 @@ def _side(recording: Recording, error: Error | None) -> Side:
     return Side(
         kernel=str(summary.get("kernel") or ""),
         target=str(summary.get("target") or ""),
+        ranks=recording.ranks,
         cores=cores_of(recording),
         instructions=len(recording),
         time=end,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import PureWindowsPath
 from typing import Final, Literal
 
 import numpy as np
@@ -61,7 +61,7 @@ class _Source:
 
     @property
     def name(self) -> str:
-        return PurePath(self.path).name
+        return PureWindowsPath(self.path).name  # which takes slashes too: recordings come from other systems
 
     def text(self, line: int, end: int = 0) -> str:
         """The statement from a line to another one, in one line."""

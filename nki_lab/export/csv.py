@@ -18,13 +18,14 @@ from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
 from nki_lab.wire.rows import Steps
 
 INSTRUCTIONS: Final = (
-    "step", "row", "core", "lane", "instruction", "detail", "start_ns", "duration_ns", "ready_ns", "wait_ns",
+    "step", "row", "rank", "core", "lane", "instruction", "detail", "start_ns", "duration_ns", "ready_ns", "wait_ns",
     "waited_for", "setup_ns", "setup_for", "work", "bytes", "confidence", "critical", "file", "line", "iteration",
 )  # fmt: skip
-LANES: Final = ("core", "lane", "rows", "busy_ns", "slowed_ns", "critical_ns", "empty_ns")
+LANES: Final = ("rank", "core", "lane", "rows", "busy_ns", "slowed_ns", "critical_ns", "empty_ns")
 LINES: Final = ("file", "line", "function", "rows", "busy_ns", "critical_ns", "work_ns")
-"""The columns. Times are nanoseconds, exact to the picosecond. `critical` is 1 on the critical path, `critical_ns` the
-time on it. Tables of lanes and of lines have a column more for each reason to wait: of a line, on the critical path."""
+"""The columns. Cores are counted over all ranks. Times are nanoseconds, exact to the picosecond. `critical` is 1 on the
+critical path, `critical_ns` the time on it. Tables of lanes and of lines have a column more for each reason to wait: of
+a line, on the critical path."""
 
 _COLUMNS: Final = (
     "lane", "op", "start", "duration", "ready", "setup", "stall", "setup_stall", "work", "bytes", "confidence", "site",
@@ -39,7 +40,10 @@ def write(recording: Recording, path: str | os.PathLike[str]) -> None:
     They replace earlier ones. Raises NKI021 if they cannot be written, as into a folder that holds other files.
     """
     found = digest(recording)
-    lanes = (((lane.core, lane.name, lane.rows, *_lane_times(lane)), lane.waits) for lane in found.lanes)
+    ranks = [lane.rank for lane in recording.lanes]
+    lanes = (
+        ((ranks[lane.number], lane.core, lane.name, lane.rows, *_lane_times(lane)), lane.waits) for lane in found.lanes
+    )
     lines = (
         (
             (line.file, line.line, line.function, line.rows, _ns(line.busy), _ns(line.critical), _ns(line.work)),
@@ -90,6 +94,7 @@ def _instructions(recording: Recording) -> Iterator[tuple[object, ...]]:
             yield (
                 step,
                 row,
+                where.rank,
                 where.core,
                 where.name,
                 names[op],

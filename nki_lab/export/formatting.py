@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import PurePath
+from pathlib import PureWindowsPath
 from typing import Any, Final
 
 from nki_lab.kernel_runtime.recording import Recording
@@ -47,10 +47,11 @@ def size(count: float) -> str:
     power, value = 0, float(count)
     while value >= 1024 and power + 1 < len(SIZES):
         power, value = power + 1, value / 1024
-    return f"{value:.0f} {SIZES[power]}" if value == int(value) else f"{_significant(value)} {SIZES[power]}"
+    return f"{value:.0f} {SIZES[power]}" if value == int(value) else f"{significant(value)} {SIZES[power]}"
 
 
-def _significant(value: float) -> str:
+def significant(value: float) -> str:
+    """Three significant digits, or whole with thin spaces: "0.0213", "4.53", "1 230"."""
     return f"{value:.{DIGITS}g}" if value < 10**DIGITS - 0.5 else number(round(value))
 
 
@@ -80,7 +81,7 @@ def ratio(part: float, whole: float) -> float:
 
 def file_name(file: str) -> str:
     """Return the short form of a source file: its name, or "a cell" for one of a notebook, whose file has a number."""
-    path = PurePath(file)
+    path = PureWindowsPath(file)  # which takes slashes too: recordings come from other systems
     return "a cell" if path.parent.name.startswith("ipykernel_") else path.name
 
 
@@ -115,11 +116,15 @@ def interval(summary: Mapping[str, Any]) -> tuple[int, int] | None:
 
 def within(summary: Mapping[str, Any], picoseconds: int) -> str:
     """The interval behind a makespan, in its unit: ", 118 to 171"; nothing of a summary without one."""
-    found = interval(summary)
+    return bounds(interval(summary), picoseconds)
+
+
+def bounds(found: tuple[float, float] | None, picoseconds: int) -> str:
+    """Two times as they stand behind another one, in its unit: ", 118 to 171"; nothing where there are none."""
     if found is None:
         return ""
     unit = next((size for size, _ in TIMES if round(picoseconds, -3) >= size), 1000)
-    low, high = (_significant(value / unit) for value in found)
+    low, high = (significant(value / unit) for value in found)
     return f", {low} to {high}"
 
 
@@ -129,11 +134,17 @@ def makespan(summary: Mapping[str, Any], picoseconds: int) -> str:
 
 
 def interval_text(summary: Mapping[str, Any]) -> str:
-    """Return where the interval is from, and what widens it; nothing of a summary without one."""
+    """Return what the interval is, where it is from, and what widens it; nothing of a summary without one."""
     if interval(summary) is None:
         return ""
+    said = interval_basis(summary)
+    return f"80 % interval: {said}" if said else "80 % interval"
+
+
+def interval_basis(summary: Mapping[str, Any]) -> str:
+    """Return where the interval is from, and what widens it."""
     basis, notes = summary.get("makespan_interval_basis"), summary.get("makespan_interval_notes")
-    said = [f"80 % interval: {basis}" if basis else "80 % interval"]
+    said = [str(basis)] if basis else []
     said += [f"wider, as {note}" for note in notes if isinstance(note, str)] if isinstance(notes, list | tuple) else []
     return "; ".join(said)
 

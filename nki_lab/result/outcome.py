@@ -317,7 +317,7 @@ class Run(Recorded):
 
     def __str__(self) -> str:
         lines = [f"{self.name} on {self.target}"]
-        lines += [f"  {label:<13}{value}" for label, value in self._rows()]
+        lines += [f"  {label:<15}{value}" for label, value in self._rows()]
         lines += [f"\n{item.severity}: {render(item)}" for item in self.diagnostics]
         return "\n".join(lines)
 
@@ -344,9 +344,9 @@ class Run(Recorded):
             yield "dma bytes", f"{moved:,}"
         if self.has_recording:
             work = formatting.share(formatting.ratio(self.summary.critical_path_ns, self.summary.makespan_ns))
-            low, high = (f"{bound / 1e3:,.2f}" for bound in self.summary.makespan_interval_ns)
-            yield "makespan", f"{self.summary.makespan_ns / 1e3:,.2f} us, {work} of it work on the critical path"
-            yield "80 % interval", "; ".join([f"{low} to {high} us", *self.summary.makespan_interval_notes])
+            taken = formatting.makespan(self.summary, round(1000 * self.summary.makespan_ns))
+            yield "makespan", f"{taken}; {work} of it work on the critical path"
+            yield "80 % interval", formatting.interval_basis(self.summary)
         yield "specialize", f"{self.timings.specialize * 1e3:.2f} ms"
         if self.timings.timing is not None:
             yield "timing", f"{self.timings.timing * 1e3:.2f} ms"

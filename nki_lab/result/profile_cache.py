@@ -7,6 +7,7 @@ is dropped. Processes share the cache without locks, since an entry appears unde
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -24,6 +25,7 @@ from nki_lab.kernel_runtime.recording import Recording
 LIMIT: Final = 512 * 2**20
 """Bytes that all entries together may take; the ones unused for longest go first."""
 
+_WANTING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _STALE: Final = 3600.0  # seconds after which a draft is nobody's
 _NAME: Final = re.compile(r"[0-9a-f]{64}\.nkirec")
 _DRAFT: Final = re.compile(r"[0-9a-f]{64}\.nkirec\.[0-9a-f]{16}")
@@ -43,6 +45,15 @@ def can_save() -> bool:
     return find_spec("pyarrow") is not None
 
 
+def _is_sound(error: BaseException | None) -> bool:
+    """Whether an entry could not be read for want of something that this process lacks: files, memory."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _WANTING:
+            return True
+        error = error.__cause__
+    return False
+
+
 class ProfileCache:
     """The profiles in one folder. All failures of the disk mean that nothing is found or kept."""
 
@@ -60,8 +71,9 @@ class ProfileCache:
             return None
         try:
             recording = Recording.open(path)
-        except (NkiError, OSError):
-            remove_folder(path)
+        except (NkiError, OSError) as error:
+            if not _is_sound(error):
+                remove_folder(path)
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
@@ -95,11 +107,24 @@ class ProfileCache:
         return sorted(found, key=lambda item: -item.used)
 
     def clear(self) -> int:
-        """Remove all entries; return how many there were."""
+        """Remove all entries; return how many are gone."""
         found = [*self._folders(_NAME), *self._folders(_DRAFT)]
         for path in found:
             remove_folder(path)
-        return len(found)
+        return sum(not path.exists() for path in found)
+
+    def refusal(self) -> str:
+        """Return why nothing is kept in the folder, and the remedy; empty where it is fine, or not there yet."""
+        try:
+            if not self.folder.exists():
+                return "it is a link that leads nowhere" if self.folder.is_symlink() else ""
+        except OSError as error:
+            return f"not a name for a folder: {error.strerror}"
+        if not self.folder.is_dir():
+            return "it is not a folder"
+        if not self._is_ours():
+            return "others may write into it: make it a folder of yours, with the rights 700"
+        return "" if os.access(self.folder, os.R_OK | os.W_OK | os.X_OK) else "you may not write into it"
 
     def _path(self, digest: str) -> Path:
         return self.folder / f"{digest}.nkirec"

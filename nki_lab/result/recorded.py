@@ -276,7 +276,9 @@ class SavedRun(Recorded):
     def __repr__(self) -> str:
         where = f" on {self.target}" if self.target else ""
         found = counts(self.diagnostics)
-        return f"<saved run of {self.name}{where}: {len(self.recording):,} instructions{f'; {found}' if found else ''}>"
+        count = len(self.recording)
+        instructions = f"{count:,} instruction{'s' * (count != 1)}"
+        return f"<saved run of {self.name}{where}: {instructions}{f'; {found}' if found else ''}>"
 
     def __str__(self) -> str:
         return self.report()

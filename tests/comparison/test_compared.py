@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 import nki_lab
 from nki_lab.comparison import Compared, compare
 from nki_lab.comparison.amounts import Amount
-from nki_lab.export.comparison.sentence import headline, notes
+from nki_lab.export.comparison.sentence import change_text, headline, notes, signed_share
 from nki_lab.export.comparison.text import report
+from nki_lab.export.formatting import THIN
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.digest import digest
@@ -352,3 +353,17 @@ def test_a_million_instructions_are_paired_without_a_loop_over_them() -> None:
     found = compare(run, run)
     assert found.is_equal
     assert (found.rows.before == np.arange(200_000)).all()
+
+
+def test_changes_without_a_written_digit_are_none() -> None:
+    assert [change_text(value, "ps") for value in (-499, 500, 1000, None)] == ["0", "0", "+1 ns", "–"]
+    assert [change_text(value, "share") for value in (-0.0004, 0.0124)] == ["0", "+1.2 points"]
+    assert change_text(-12_345, "count") == f"−12{THIN}345"
+    assert [signed_share(part) for part in (0.25, -0.0001)] == ["+25 %", "< 0.1 %"]
+
+
+def test_a_profile_that_was_written_and_opened_again_shows_no_change_of_nothing(tmp_path: Path) -> None:
+    run = profiled(KERNEL)
+    run.to_explorer(tmp_path / "profile")
+    told = report(compare(run.recording, nki_lab.open(tmp_path / "profile").recording))
+    assert not re.search(r"[+−](0(\.0)? |<)", told), told

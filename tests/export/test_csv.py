@@ -44,6 +44,7 @@ def test_every_row_is_a_line_in_order_of_time(recording: Recording) -> None:
             row.confidence,
         )
         assert (int(line["work"]), int(line["bytes"]), int(line["core"])) == (row.work, row.bytes, row.core)
+        assert line["rank"] == str(recording.lanes[int(recording.rows["lane"][row.number])].rank)
         assert (line["file"], line["line"]) == (row.file, str(row.line) if row.line else "")
         assert line["iteration"] == ", ".join(f"{name}={value}" for name, value in row.iteration)
         assert line["critical"] == str(int(row.number in critical))
@@ -54,7 +55,7 @@ def test_every_row_is_a_line_in_order_of_time(recording: Recording) -> None:
 def test_lanes_and_lines_of_source_add_up_to_the_run(recording: Recording) -> None:
     found = tables_of(recording)
     for lane, line in zip(recording.lanes, found["lanes"], strict=True):
-        assert (line["lane"], line["core"]) == (lane.name, str(lane.core))
+        assert (line["lane"], line["core"], line["rank"]) == (lane.name, str(lane.core), str(lane.rank))
         waits = {name: time for name, time in line.items() if name not in csv.LANES}
         total = sum(Fraction(time) for time in (line["busy_ns"], line["empty_ns"], *waits.values()))
         assert total * 1000 == recording.makespan

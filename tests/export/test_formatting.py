@@ -88,7 +88,13 @@ def test_the_largest_part_of_the_path_is_named_first() -> None:
 
 @pytest.mark.parametrize(
     ("file", "called"),
-    [("dir/kernel.py", "kernel.py"), ("<nki-cell-3>", "<nki-cell-3>"), ("some/ipykernel_7/1106551692.py", "a cell")],
+    [
+        ("dir/kernel.py", "kernel.py"),
+        ("<nki-cell-3>", "<nki-cell-3>"),
+        ("some/ipykernel_7/1106551692.py", "a cell"),
+        (r"C:\work\lib\kernel.py", "kernel.py"),
+        (r"C:\Temp\ipykernel_7\11.py", "a cell"),
+    ],
 )
 def test_a_file_that_a_notebook_made_is_called_a_cell(file: str, called: str) -> None:
     assert formatting.file_name(file) == called
@@ -98,6 +104,12 @@ def test_a_file_that_a_notebook_made_is_called_a_cell(file: str, called: str) ->
 def test_confidence_is_told_from_the_surest_on(parts: dict[str, float]) -> None:
     names = [name for name, _ in formatting.confidence({"confidence": parts})]
     assert names == [name for name in ("documented", "measured", "inferred", "guess") if parts.get(name, 0) > 0]
+
+
+def test_bounds_are_in_the_unit_of_the_time_with_three_digits_or_whole() -> None:
+    assert formatting.bounds((806e6, 1210e6), 999_000_000) == f", 806 to 1{formatting.THIN}210"
+    assert formatting.bounds((4.59e6, 6.87e6), 5_690_000) == ", 4.59 to 6.87"
+    assert formatting.bounds(None, 1) == ""
 
 
 def test_a_makespan_is_about_where_a_quarter_is_not_known() -> None:

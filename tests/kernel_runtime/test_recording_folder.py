@@ -81,12 +81,26 @@ def check_equal(one: Recording, other: Recording) -> None:
             assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
-def test_sums_are_worked_out_where_a_folder_has_none(tmp_path: Path) -> None:
+SUMS = ("lane_sums", "lane_sum_levels")
+
+
+@pytest.mark.parametrize(
+    ("minor", "lacks"),
+    [
+        (0, (*SUMS, "triggers", "changes", "exchanges")),
+        (1, (*SUMS, "triggers", "changes", "exchanges")),
+        (2, ("triggers", "changes", "exchanges")),
+        (3, ("changes", "exchanges")),
+    ],
+)
+def test_folders_of_earlier_formats_open_without_the_tables_that_came_later(
+    tmp_path: Path, minor: int, lacks: tuple[str, ...]
+) -> None:
     recording = Recording(synthetic(300))
     recording.save(tmp_path / "run")
     manifest = manifest_of(tmp_path / "run")
-    manifest["version"] = [1, 0]
-    for name in ("lane_sums", "lane_sum_levels", "triggers"):
+    manifest["version"] = [1, minor]
+    for name in lacks:
         (tmp_path / "run" / manifest["tables"].pop(name)["file"]).unlink()
     (tmp_path / "run" / folder.MANIFEST).write_text(json.dumps(manifest))
     check_equal(recording, Recording.open(tmp_path / "run"))

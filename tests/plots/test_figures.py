@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import nki
+import nki.language as nl
 import numpy as np
 import pytest
 from bokeh.models import ColumnDataSource, CustomJS, Glyph, HoverTool, Label, Legend, Title
@@ -14,6 +16,7 @@ from hypothesis import given, settings
 
 import nki_lab
 from nki_lab import plots
+from nki_lab.export import formatting
 from nki_lab.export.colours import COLOURS
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.plots.columns import frame
@@ -28,6 +31,13 @@ EMPTY = Recording({
     "stalls": {"name": ["none"]},
 })  # fmt: skip
 charts = pytest.mark.parametrize("chart", CHARTS)
+
+
+@nki.jit
+def doubled(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.multiply(nl.load(a), 2.0))
+    return out
 
 
 def made(chart: str, run: Any, **options: Any) -> Any:
@@ -126,6 +136,18 @@ def test_memory_is_of_each_core_or_of_one() -> None:
     assert [item.label.value for item in one.items] == ["live", "dead"]
     with pytest.raises(nki_lab.NkiError, match="NKI012 space is 'hbm'"):
         plots.memory(run, space="hbm")
+
+
+def test_many_ranks_have_one_legend_and_no_number_has_an_exponent() -> None:
+    x = np.ones((128, 512), np.float32)
+    ranks = nki_lab.run_ranks(doubled, [x] * 5, target="trn2")
+    found = plots.memory(ranks)
+    (legend,) = found.select(Legend)
+    assert [item.label.value for item in legend.items] == ["live, of each rank", "dead, of each rank"]
+    assert [len(item.renderers) for item in legend.items] == [10, 5]
+    assert {name for tool in found.select(HoverTool) for name, _ in tool.tooltips} >= {"live, rank 0", "dead, rank 4"}
+    assert re.search(rf"of \d{formatting.THIN}\d{{3}}$", plots.bandwidth(ranks).title.text)
+    assert not [text for text in texts(plots.roofline(ranks)) if "e+" in text]
 
 
 @charts

@@ -15,6 +15,7 @@ import nki_lab
 from nki_lab import widgets
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.dialects.environment import NOTEBOOK_VARIABLE
+from nki_lab.kernel_runtime.recording import stored
 from nki_lab.widgets import ABOUT, MIME
 from nki_lab.wire import encode
 from tests.wire import reader
@@ -162,7 +163,10 @@ def test_a_view_starts_at_a_step(run: Any) -> None:
     assert run.view(step=2).step == 2
 
 
-def test_a_damaged_recording_is_said_and_ends_nothing(run: Any, tmp_path: Path) -> None:
+def test_a_damaged_recording_is_said_and_ends_nothing(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored, "READ_WHOLE", 0)  # as a large one, of which parts are read later
     run.save(tmp_path / "r")
     opened = nki_lab.open(tmp_path / "r")
     for file in (tmp_path / "r").glob("nki_lab_rows.*"):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 import nki_lab
 from nki_lab.cli import main
+from nki_lab.diagnostic import NkiError
 from nki_lab.result import cached_profile, calls
 from nki_lab.result.profile_cache import ProfileCache
 
@@ -208,6 +210,48 @@ def test_the_disk_may_refuse(here: ProfileCache, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("nki_lab.kernel_runtime.recording.folder.write", full)
     assert profile().ok
     assert list(here.folder.iterdir()) == []
+
+
+OPEN: Final = Path("/proc/self/fd")
+
+
+@pytest.mark.skipif(not OPEN.is_dir(), reason="the system does not list open files")
+def test_profiles_that_are_at_hand_keep_no_files_open(here: ProfileCache) -> None:
+    profile()
+    before = len([*OPEN.iterdir()])
+    kept = [profile() for _ in range(5)]
+    assert all(isinstance(item, cached_profile.CachedProfile) for item in kept)
+    assert len([*OPEN.iterdir()]) == before
+
+
+def test_an_entry_stays_where_the_process_has_too_many_files_open(
+    here: ProfileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile()
+    with monkeypatch.context() as patched:
+
+        def opened(_: Path) -> None:
+            raise OSError(errno.EMFILE, "Failed to open local file")
+
+        patched.setattr("nki_lab.kernel_runtime.recording.stored._opened", opened)
+        (entry,) = here.entries()
+        assert here.find(entry.path.name.removesuffix(".nkirec")) is None
+        with pytest.raises(NkiError, match="not read: Too many open files"):
+            nki_lab.open(entry.path)
+    assert isinstance(profile(), cached_profile.CachedProfile)
+
+
+def test_the_command_says_why_a_folder_is_not_used(here: ProfileCache, capsys: pytest.CaptureFixture[str]) -> None:
+    here.folder.mkdir(parents=True)
+    assert main(["cache"]) == 0
+    assert "not used" not in capsys.readouterr().out
+    here.folder.chmod(0o775)
+    assert main(["cache"]) == 0
+    assert "not used  others may write into it" in capsys.readouterr().out
+    here.folder.rmdir()
+    here.folder.symlink_to(here.folder.parent / "nowhere")
+    assert main(["cache", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["not_used"] == "it is a link that leads nowhere"
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "\udcff"], ids=["long", "no-text"])

@@ -4,6 +4,7 @@ import { el, setAttribute, setText, uniqueId } from '../dom';
 import { HELP, SYNTAX } from '../filter';
 import * as format from '../format';
 import { icon } from '../icons';
+import { nameWidth } from '../name_width';
 import { chosen, sorted } from '../sorting';
 import type { Column, Sort } from '../sorting';
 import type { Changes, Context, State, View } from '../types';
@@ -89,9 +90,10 @@ class Instructions implements InstructionsView {
       el('label', { class: 'nki-filter-box' }, icon('search', 13), this.input),
       el('button', { type: 'button', class: 'nki-text-button', on: { click: copy } }, 'Copy'),
     );
+    const lanes = this.context.run.lanes.map(lane => lane.label);
     this.element = el(
       'section',
-      { class: 'nki-instructions', role: 'region', 'aria-label': 'Instructions' },
+      { class: 'nki-instructions', role: 'region', 'aria-label': 'Instructions', style: nameWidth(lanes) },
       bar,
       this.virtual.element,
       this.foot,
@@ -202,8 +204,8 @@ class Instructions implements InstructionsView {
     const total = this.context.run.rows.count;
     const amount = count === total ? format.count(total) : `${format.count(count)} of ${format.count(total)}`;
     setText(this.said, `${amount}, ${BY[this.sort.column]}`);
-    const { first, fits } = this.virtual.inSight();
-    const last = Math.max(Math.min(first + fits, count), first + 1);
+    const { first, end } = this.virtual.inSight();
+    const last = Math.max(end, first + 1);
     const none = total ? 'No instruction matches.' : NO_INSTRUCTIONS;
     setText(this.foot, problem || (count ? `${format.range(first + 1, last)} of ${format.count(count)}` : none));
     this.foot.classList.toggle('nki-problem', problem !== '');

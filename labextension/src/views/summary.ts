@@ -1,10 +1,11 @@
 /** Where the time goes, by engine; bytes and memory; what was found; the lines that cost most. */
 import { DEFINITIONS, FIGURE_LABELS, HUE_LABELS, MEMORY_LABELS, NO_HUE } from '../_generated/schema';
 import { drawCharts } from '../charts';
-import { el, replace } from '../dom';
+import { el, replace, setStyle } from '../dom';
 import * as format from '../format';
 import { icon } from '../icons';
 import { toLine } from '../lines';
+import { nameWidth } from '../name_width';
 import { swatch } from '../swatch';
 import type { Context, Finding, Hue, LaneTime, Run, View } from '../types';
 import * as words from '../words';
@@ -149,6 +150,7 @@ function timePart(run: Run, copy: HTMLElement): HTMLElement {
     legend,
     pathPart(run),
   );
+  setStyle(made, nameWidth(bars.map(({ name }) => name)));
   made.firstElementChild?.append(el('span', { class: 'nki-spacer' }), copy);
   return made;
 }

@@ -31,8 +31,10 @@ describe('a lane', () => {
     expect(found.bars?.bars.map(bar => bar.count)).toEqual([3000, 1]);
   });
 
-  test('tells its busy share of the window, not of the run', () => {
-    expect(layoutLane(crowded, TENSOR, { from: 0, to: 80_000, width: 800 }).busy).toBeCloseTo(0.25);
+  test('tells its busy share of the window as far as the run lies in it', () => {
+    expect(layoutLane(crowded, TENSOR, { from: 0, to: crowded.makespan, width: 800 }).busy).toBeCloseTo(0.5, 3);
+    expect(layoutLane(crowded, TENSOR, { from: -9000, to: 80_000, width: 800 }).busy).toBeCloseTo(0.5, 3);
+    expect(layoutLane(crowded, TENSOR, { from: 50_000, to: 80_000, width: 800 }).busy).toBe(0);
     expect(layoutLane(crowded, TENSOR, { from: 10_000, to: 20_000, width: 800 }).busy).toBeCloseTo(0.5);
   });
 
@@ -100,7 +102,7 @@ describe('DMA', () => {
     ]);
     expect(run.dmaBusy(0, 0, 1000)).toBe(300);
     expect(run.dmaBusy(0, 200, 400)).toBe(150);
-    expect(layoutDma(run, [QUEUE], { from: 0, to: 1000, width: 100 }, 2).busy).toBeCloseTo(0.3);
+    expect(layoutDma(run, [QUEUE], { from: 0, to: 1000, width: 100 }, 2).busy).toBeCloseTo(300 / run.makespan);
   });
 
   test('has tracks for few transfers and columns for many, with a row for each queue', () => {

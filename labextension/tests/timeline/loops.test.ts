@@ -205,7 +205,7 @@ describe('ranks', () => {
 
   test('say how long they wait and are awaited', () => {
     expect(rankWords(rankRun(3, 1), 0)).toBe('ends after 700 ns · waits 300 ns for other ranks');
-    expect(rankWords(rankRun(3, 1), 1)).toBe('ends after 700 ns · the others wait 600 ns for it');
+    expect(rankWords(rankRun(3, 1), 1)).toBe('ends after 700 ns · the others wait 600 ns in all for it');
     expect(rankRun(3, 1).slowest).toBe(1);
   });
 

@@ -59,6 +59,7 @@ def _side(side: Side) -> Data:
     return {
         "kernel": side.kernel,
         "target": side.target,
+        "ranks": side.ranks,
         "cores": side.cores,
         "instructions": side.instructions,
         "makespan_ns": side.time / _PICOSECONDS,

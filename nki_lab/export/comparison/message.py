@@ -83,13 +83,13 @@ def encode(found: Compared, sides: Sides) -> bytes:
 
 
 def labels(found: Compared) -> list[str]:
-    """Return what tells the two runs apart: kernel, target, cores or the device, else "before" and "after"."""
+    """Return what tells the two runs apart: kernel, target, ranks, cores or the device, else "before" and "after"."""
     sides = found.before, found.after
     parts: list[list[str]] = [[], []]
     for texts in (
         [side.kernel for side in sides],
         [side.target for side in sides],
-        [_cores(side) for side in sides],
+        _extents(sides),
         ["measured" if side.measured else "predicted" for side in sides],
     ):
         if texts[0] != texts[1]:
@@ -98,8 +98,11 @@ def labels(found: Compared) -> list[str]:
     return [", ".join(part) or default for part, default in zip(parts, ("before", "after"), strict=True)]
 
 
-def _cores(side: Side) -> str:
-    return f"{side.cores} core{'s' * (side.cores != 1)}"
+def _extents(sides: tuple[Side, Side]) -> list[str]:
+    """Return of how many ranks the runs are; of how many cores where it is one each."""
+    if any(side.ranks > 1 for side in sides):
+        return [f"{side.ranks} rank{'s' * (side.ranks != 1)}" for side in sides]
+    return [f"{side.cores} core{'s' * (side.cores != 1)}" for side in sides]
 
 
 def _partners(found: Compared, sides: Sides) -> Delta:

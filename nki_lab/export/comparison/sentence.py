@@ -11,7 +11,7 @@ from typing import Final
 
 from nki_lab.comparison.compared import Compared, LineDifference, Side
 from nki_lab.comparison.places import Place
-from nki_lab.export.formatting import TIMES, duration, file_name, number, share, size
+from nki_lab.export.formatting import THIN, TIMES, bounds, duration, file_name, number, share, size
 from nki_lab.kernel_runtime.vocabulary import reason
 
 _MOST: Final = 3
@@ -150,8 +150,9 @@ def quoted(text: str) -> str:
 
 
 def signed_share(part: float) -> str:
-    """Return a change in percent with its sign."""
-    return f"{'−' if part < 0 else '+'}{share(abs(part))}"
+    """Return a change in percent with its sign; one that is hardly any has none."""
+    text = share(abs(part))
+    return text if text.startswith("<") else f"{'−' if part < 0 else '+'}{text}"
 
 
 def notes(found: Compared) -> list[str]:
@@ -183,7 +184,9 @@ def _conditions(found: Compared) -> Iterator[str]:
     before, after = found.before, found.after
     if before.target != after.target and before.target and after.target:
         yield f"Targets: {before.target} and {after.target}."
-    if before.cores != after.cores:
+    if before.ranks != after.ranks:
+        yield f"Ranks: {before.ranks} and {after.ranks}."
+    elif before.cores != after.cores:
         yield f"Cores: {before.cores} and {after.cores}."
     for name in sorted({*before.options, *after.options}):
         values = [side.options.get(name, "its default") for side in (before, after)]
@@ -216,13 +219,9 @@ def _pairing(found: Compared) -> Iterator[str]:
 def side_name(side: Side) -> str:
     """Return a run in a few words: "double on trn2: 14.13 µs, 11.4 to 17.1"."""
     name = side.kernel or "kernel"
-    bounds = ""
-    if side.interval is not None:
-        unit = next((unit for unit, _ in TIMES if round(side.time, -3) >= unit), 1000)
-        low, high = (f"{bound / unit:.3g}" for bound in side.interval)
-        bounds = f", {low} to {high}"
     where = f" on {side.target}" if side.target else ""
-    return f"{name}{where}: {duration(side.time)}{bounds}{' measured' if side.measured else ''}"
+    time = f"{duration(side.time)}{bounds(side.interval, side.time)}"
+    return f"{name}{where}: {time}{' measured' if side.measured else ''}"
 
 
 def amount_text(value: float | None, unit: str) -> str:
@@ -241,11 +240,13 @@ def amount_text(value: float | None, unit: str) -> str:
 
 
 def change_text(value: float | None, unit: str) -> str:
-    """Return a change with its sign; "0" for none."""
+    """Return a change with its sign; "0" for none, and for one that has no digit which is written."""
     if value is None:
         return "–"
-    text = amount_text(abs(value), unit)
-    if not value:
-        return "0"
-    text = f"{100 * abs(value):.1f} points" if unit == "share" else text
-    return f"{'−' if value < 0 else '+'}{text}"
+    text = f"{100 * abs(value):.1f} points" if unit == "share" else amount_text(abs(value), unit)
+    return f"{'−' if value < 0 else '+'}{text}" if float(text.split()[0].replace(THIN, "")) else "0"
+
+
+def is_written(value: float | None, unit: str) -> bool:
+    """Whether a change is written as one: it is not 0, and not unknown."""
+    return value is not None and change_text(value, unit) != "0"

@@ -8,7 +8,7 @@ from typing import Final
 
 from nki_lab.comparison.amounts import Amount
 from nki_lab.comparison.compared import Compared, LineDifference
-from nki_lab.export.comparison.sentence import amount_text, change_text, signed_share
+from nki_lab.export.comparison.sentence import amount_text, change_text, is_written, signed_share
 from nki_lab.export.formatting import file_name
 from nki_lab.kernel_runtime.vocabulary import KINDS, reason
 
@@ -64,19 +64,23 @@ def tables(found: Compared) -> list[Table]:
 
 def _signs(changes: Sequence[float | None]) -> dict[str, tuple[int, ...]]:
     return {
-        "slower": tuple(n for n, change in enumerate(changes) if change and change > 0),
-        "faster": tuple(n for n, change in enumerate(changes) if change and change < 0),
+        "slower": tuple(n for n, change in enumerate(changes) if change and change > 0 and is_written(change, "ps")),
+        "faster": tuple(n for n, change in enumerate(changes) if change and change < 0 and is_written(change, "ps")),
     }
 
 
 def _cells(amount: Amount) -> tuple[str, str, str]:
-    change = change_text(amount.change, amount.unit) + (_WITHIN if amount.within_error else "")
+    change = change_text(amount.change, amount.unit) + (_WITHIN if amount.within_error and _has_change(amount) else "")
     return amount_text(amount.before, amount.unit), amount_text(amount.after, amount.unit), change
+
+
+def _has_change(amount: Amount) -> bool:
+    return is_written(amount.change, amount.unit)
 
 
 def _latency(found: Compared) -> Table:
     quotient = found.latency.quotient
-    percent = "" if quotient is None or not quotient else signed_share(quotient)
+    percent = "" if quotient is None or not _has_change(found.latency) else signed_share(quotient)
     row = ("latency", *_cells(found.latency), percent)
     return Table(title="", header=("", "before", "after", "change", ""), rows=(row,), **_signs([found.latency.change]))
 
@@ -84,7 +88,7 @@ def _latency(found: Compared) -> Table:
 def _path(found: Compared) -> Table:
     named = [(f"{KINDS.get(item.name, item.name)} works", item) for item in found.work]
     named += [(f"waits for {reason(item.name)}", item.critical) for item in found.stalls]
-    shown = sorted((pair for pair in named if pair[1].change), key=lambda pair: -abs(pair[1].change or 0))[:LINES]
+    shown = sorted((pair for pair in named if _has_change(pair[1])), key=lambda pair: -abs(pair[1].change or 0))[:LINES]
     return Table(
         title="Critical path",
         header=("critical path", "before", "after", "change"),
@@ -103,7 +107,7 @@ def _engines(found: Compared) -> Table:
 
 
 def _lines(found: Compared) -> Table:
-    shown = [item for item in found.lines if item.critical.change or item.busy.change or item.rows.change][:LINES]
+    shown = [item for item in found.lines if any(map(_has_change, (item.critical, item.busy, item.rows)))][:LINES]
     rows = tuple(
         (*_place(item), *_cells(item.critical), *_cells(item.busy), _counts(item), _code(item)) for item in shown
     )
@@ -145,7 +149,7 @@ def _code(item: LineDifference) -> str:
 
 
 def _memory(found: Compared) -> Table:
-    shown = [item for item in found.memory if item.change is None or item.change]
+    shown = [item for item in found.memory if item.change is None or _has_change(item)]
     rows = tuple((MEMORY_LABELS[item.name], *_cells(item)) for item in shown)
     return Table(title="Memory", header=("memory", "before", "after", "change"), rows=rows)
 

@@ -29,8 +29,8 @@ __all__ = ["Allocation", "Usage", "allocate"]
 class Usage:
     """Bytes of live tensors in the fullest partition of SBUF and PSUM from op `op[i]` to before op `op[i + 1]`.
 
-    Ascending ops, one row where either changes; on several cores those of the core that an op runs on. Tensors that
-    found no room count as if at partition 0.
+    Ascending ops, one row where either changes. Each core has memories of its own: those of the fullest count. Tensors
+    that found no room count as if at partition 0.
     """
 
     op: Column
@@ -131,14 +131,18 @@ def _memory(
 
 
 def _usage(*loads: list[Load]) -> Usage:
-    """Add up the loads of SBUF and of PSUM over cores; at an op all cores but one are empty."""
+    """Return the loads of SBUF and of PSUM of the core whose memory is fullest at an op.
+
+    Where cores meet, the bodies of one lie between those of another: the tensors of several live at an op.
+    """
     op = np.unique(np.concatenate([load.op for memory in loads for load in memory]))
     columns = []
     for memory in loads:
-        total = np.zeros(len(op), np.int64)
+        most = np.zeros(len(op), np.int64)
         for load in memory:
-            total += np.concatenate((np.zeros(1, np.int64), load.fullest))[np.searchsorted(load.op, op, side="right")]
-        columns.append(total)
+            held = np.concatenate((np.zeros(1, np.int64), load.fullest))
+            np.maximum(most, held[np.searchsorted(load.op, op, side="right")], out=most)
+        columns.append(most)
     changes = np.any(np.diff(columns, prepend=-1) != 0, axis=0)
     return Usage(op=op[changes], sbuf=columns[0][changes], psum=columns[1][changes])
 

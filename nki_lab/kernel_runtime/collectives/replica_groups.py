@@ -285,7 +285,7 @@ def advise_time(what: str, builder: Builder, unknown: str = "") -> None:
         f"{what} is timed by its hops and the rate of its links",
         limit=f"traffic that shares the links is not modelled{unknown}; a single rank's times have no waits for other"
         " ranks, those of nki_lab.run_ranks do",
-        remedy="run the ranks together with nki_lab.run_ranks",
+        remedy="run the ranks together with nki_lab.run_ranks" if ranks.rank is None else "",
     )
 
 

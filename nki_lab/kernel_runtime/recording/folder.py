@@ -43,7 +43,7 @@ _PINS_BYTES: Final = 1 << 26  # all of them, as they are when they are read
 _DRAFT: Final = "writing"  # of a draft of the manifest: the names of the tables that its save writes or removes
 _TOKEN: Final = re.compile(r"[0-9a-f]{16}")
 _TABLE_NAME: Final = re.compile(r"nki_lab_[a-z_]+\.[0-9a-f]{16}\.parquet")
-_WORKED_OUT: Final = {"lane_sums", "lane_sum_levels", "triggers", "exchanges"}  # where a folder has none
+_WORKED_OUT: Final = {"lane_sums", "lane_sum_levels", "triggers", "changes", "exchanges"}  # where a folder has none
 _ATTEMPTS: Final = 20
 _FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quotas of this name
 

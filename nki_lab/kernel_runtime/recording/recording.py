@@ -176,7 +176,7 @@ class Recording:
         match name:
             case "steps":
                 derived = {name: {"row": derive.steps(whole(rows["start"]))}}
-            case "triggers" | "exchanges":
+            case "triggers" | "changes" | "exchanges":
                 columns = schema.TABLES[name].columns
                 derived = {name: {column.name: np.zeros(0, column.storage) for column in columns}}
             case "critical":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import zlib
 from bisect import bisect_left, bisect_right
@@ -78,6 +79,9 @@ CHUNK_ROWS: Final = {"lane_rows": 1 << 14, "steps": 1 << 14, "lane_sums": 1 << 1
 DEFAULT_CHUNK: Final = 1 << 15
 KEPT_BYTES: Final = 64 * 2**20
 """Decoded values that an open recording keeps."""
+READ_WHOLE: Final = 1 << 20
+"""Bytes of a table up to which its file is read when it is opened: hundreds of open recordings, of some 25 tables each,
+have fewer files open than a process may."""
 MOST_DECODED: Final = 8 * 2**30
 """Decoded bytes of all tables together: a run of 50 million instructions."""
 _VERSION_KEY: Final = b"nki_lab.version"
@@ -152,6 +156,15 @@ def _groups(table: Columns) -> list[tuple[int, int]]:
     return [(a + low, a + high) for a, b in pairwise(falls) for low, high in pieces(b - a, size)]
 
 
+def _opened(path: Path) -> pa.NativeFile:
+    """Open a file to read parts of it, now or later: a save may remove its name, not what it holds."""
+    stream = pa.OSFile(arrow_path(path))
+    if stream.size() > READ_WHOLE:
+        return stream
+    with stream:
+        return pa.BufferReader(stream.read())
+
+
 class ChunkCache:
     """Decoded chunks by table, column and number; the ones used longest ago go first."""
 
@@ -210,9 +223,8 @@ class StoredColumns(Columns):
         self._limits: dict[str, tuple[list[int], list[int]]] = {}
         self._texts: dict[str, list[str]] = {}
         self._absent: dict[str, int] = {}  # columns of later versions, with the value of all their rows
-        # The handle stays open: a later save may remove the file's name, not what it holds.
         self._guarded(lambda: require_regular(path.stat()))
-        self._stream = self._guarded(lambda: pa.OSFile(arrow_path(path)))
+        self._stream = self._guarded(lambda: _opened(path))
         self._check_file()
         self._groups = self._guarded(lambda: row_groups(footer_of(self._stream), checksums.size))
         known = self._guarded(lambda: pq.read_schema(self._stream)).names
@@ -284,7 +296,12 @@ class StoredColumns(Columns):
             return read()
         except FileNotFoundError:
             raise unreadable(self._path, "missing") from None
-        except (pa.ArrowException, OSError, ValueError, TypeError, OverflowError, MemoryError) as error:
+        except OSError as error:
+            if not error.errno:  # Parquet's reader says so what is wrong with a file
+                raise unreadable(self._path, f"damaged: {first_line(error)}") from error
+            remedy = "the file may be sound: do what the system asks for, and open the recording again"
+            raise unreadable(self._path, f"not read: {os.strerror(error.errno)}", remedy) from error
+        except (pa.ArrowException, ValueError, TypeError, OverflowError, MemoryError) as error:
             raise unreadable(self._path, f"damaged: {first_line(error)}") from error
 
     def texts(self, name: str) -> Sequence[str]:

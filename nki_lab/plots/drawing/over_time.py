@@ -102,13 +102,20 @@ def memory(run: Any, *, space: str = "sbuf", core: int | None = None, theme: The
     items = []
     for number, one in enumerate(cores):
         mine = {name: values[columns["core"] == one] for name, values in columns.items()}
-        items += _memory_of(canvas, mine, f", core {one}" if len(cores) > 1 else "", number)
+        called = recording.core_names.get(one, "") or f"core {one}"
+        items += _memory_of(canvas, mine, f", {called}" if len(cores) > 1 else "", number)
+    if len(cores) > _NAMED:
+        parts = [[part for _, renderers in items[at::2] for part in renderers] for at in range(2)]
+        each = "rank" if recording.ranks > 1 else "core"
+        items = list(zip((f"live, of each {each}", f"dead, of each {each}"), parts, strict=True))
     _bytes_axis(canvas, capacity, int(max(columns["live_bytes"].max(), columns["dead_bytes"].max())))
     canvas.legend(items)
     return canvas.done()
 
 
 _OF_CORES: Final = ("ink2", "faint")
+_NAMED: Final = 4
+"""Cores that a legend has room for; where there are more, what is under the pointer says whose it is."""
 
 
 def _memory_of(canvas: Canvas, columns: dict[str, Array], suffix: str, number: int) -> list[tuple[str, list[Any]]]:
@@ -168,8 +175,8 @@ def bandwidth(
     columns = frame(recording, "bandwidth", bins=bins, bin_ns=bin_ns)
     moved = int(columns["read_bytes"].sum() + columns["written_bytes"].sum())
     limit, mean = float(columns["limit_gb_s"].max(initial=0)), formatting.ratio(1000 * moved, recording.makespan)
-    of = f", {formatting.share(mean / limit)} of {limit:.3g}" if limit else ""
-    title = f"HBM bandwidth: mean {mean:.3g} GB/s{of}" if moved else "HBM bandwidth"
+    of = f", {formatting.share(mean / limit)} of {formatting.significant(limit)}" if limit else ""
+    title = f"HBM bandwidth: mean {formatting.significant(mean)} GB/s{of}" if moved else "HBM bandwidth"
     canvas = Canvas(recording, title, theme, options)
     if not moved:
         return canvas.note("Nothing moves to or from HBM." if len(recording) else SENTENCES["empty"])

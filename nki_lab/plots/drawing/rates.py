@@ -73,7 +73,7 @@ def _roofs(canvas: Canvas, roofs: Frame, low: tuple[float, float], high: tuple[f
             canvas,
             high[0],
             peak,
-            f"{name} {peak:.3g} {_UNITS.get(kind, _ELEMENTS)}",
+            f"{name} {formatting.significant(peak)} {_UNITS.get(kind, _ELEMENTS)}",
             kind,
             text_align="right",
             x_offset=-4,
@@ -84,9 +84,8 @@ def _roofs(canvas: Canvas, roofs: Frame, low: tuple[float, float], high: tuple[f
         paint.colour(line.glyph, line_color="dma")
         first = max(low[0], low[1] * 1e3 / bandwidth[0])
         at = first * (ends[1] / first) ** 0.6
-        _text(
-            canvas, at, at * bandwidth[0] / 1e3, f"HBM {bandwidth[0]:.3g} GB/s", "dma", text_align="right", x_offset=-8
-        )
+        name = f"HBM {formatting.significant(bandwidth[0])} GB/s"
+        _text(canvas, at, at * bandwidth[0] / 1e3, name, "dma", text_align="right", x_offset=-8)
 
 
 def _text(canvas: Canvas, x: float, y: float, text: str, colour: str, **more: Any) -> None:
@@ -155,7 +154,7 @@ def _words(points: Frame, peaks: dict[str, float]) -> dict[str, list[str]]:
     """Return the texts of the cards of points."""
     kinds, rates = points["kind"].tolist(), points["tera_per_s"].tolist()
     rate = [
-        f"{value:.3g} {_UNITS.get(kind, _ELEMENTS)}"
+        f"{formatting.significant(value)} {_UNITS.get(kind, _ELEMENTS)}"
         + (f", {formatting.share(value / peaks[kind])} of the roof" if kind in peaks else "")
         for kind, value in zip(kinds, rates, strict=True)
     ]
@@ -165,8 +164,12 @@ def _words(points: Frame, peaks: dict[str, float]) -> dict[str, list[str]]:
         "where": places(points),
         "engine": [KINDS[kind] for kind in kinds],
         "busy": durations(points["time_ns"]),
-        "interval": [f"{low:.3g} to {high:.3g}" if low == low else "none" for low, high in bounds],  # noqa: PLR0124 - NaN
+        "interval": [_between(low, high) for low, high in bounds],
     }
+
+
+def _between(low: float, high: float) -> str:
+    return "none" if np.isnan(low) else f"{formatting.significant(low)} to {formatting.significant(high)}"
 
 
 def places(columns: Frame) -> list[str]:

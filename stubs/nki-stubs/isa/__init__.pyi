@@ -34,6 +34,7 @@ def tensor_tensor(dst: NkiTensor, data1: NkiTensor, data2: NkiTensor, op: Operat
     Limits:
         NKI215  op takes two inputs
         NKI221  op exists on the target
+        NKI208  power runs on GpSimd
         NKI202  bit operators work on integers
         NKI223  data1 and data2 are not both in PSUM
 
@@ -66,7 +67,7 @@ def tensor_scalar(dst: NkiTensor, data: NkiTensor, op0: Operator | None, operand
         NKI221  square and relu as op0 need NeuronCore-v4
         NKI202  op0 and op1 are both bit operators on integers or both arithmetic
         NKI202  tile operands of arithmetic are float32
-        NKI208  Scalar Engine: multiply-add from NeuronCore-v3; GpSimd: rsqrt and power
+        NKI208  Scalar Engine: multiply-add on NeuronCore-v3, arithmetic from v4; GpSimd: rsqrt and power
         NKI309  32-bit integer arithmetic takes no tensor indirection
 
     Engine: vector or scalar or gpsimd.
@@ -207,6 +208,8 @@ def exponential(dst: NkiTensor, src: NkiTensor, max_value: NkiTensor | Scalar = 
         reduce_init [P, 1] in sbuf or psum, float32: start of the sum, with load_reduce only
 
     Limits:
+        NKI205  dst has up to 3 free dimensions
+        NKI205  src has up to 3 free dimensions
         NKI012  reduce_cmd is idle, reset_reduce, reduce or load_reduce
         NKI218  reduce_init comes with load_reduce only
 
@@ -493,6 +496,8 @@ def register_store(dst: NkiTensor, src: VirtualRegister, name: str | None = None
 
 def tensor_copy(dst: NkiTensor, src: NkiTensor, engine: engine = engine.unknown, name: str | None = None, *, dtype: Any = ...) -> NkiInstruction:
     """dst = src within SBUF and PSUM; the same dtype is copied bit by bit, another goes through float32.
+
+    On the Scalar Engine of NeuronCore-v2, which Beta 1 alone can ask for, every dtype goes through float32.
 
     Arguments:
         dst [P, F] in sbuf or psum: destination, cast on write
@@ -810,7 +815,7 @@ def tensor_tensor_scan(dst: NkiTensor, data0: NkiTensor, data1: NkiTensor, initi
         dst [P, F] in sbuf or psum: every state of the recurrence, cast on write
         data0 [P, F] in sbuf or psum: first input, combined with the state
         data1 [P, F] in sbuf or psum: second input, combined with what op0 gives
-        initial [P, 1] in sbuf or psum, float32: state before the first element: a number, or a float32 tile of one column
+        initial [P, 1] in sbuf or psum: state before the first element: a number, or a tile of one column
         op0: operator of data0 and the state
         op1: operator of that and data1
         reverse0: compute state op0 data0
@@ -888,6 +893,7 @@ def nc_find_index8(dst: NkiTensor, data: NkiTensor, vals: NkiTensor, name: str |
         NKI203  V == 8
         NKI220  data has at least 8 elements in each partition
         NKI205  data has up to 3 dimensions
+        NKI205  vals has up to 3 dimensions
 
     Engine: vector.
     See: NKI API, nki.isa.nc_find_index8.
@@ -919,7 +925,8 @@ def range_select(dst: NkiTensor, on_true_tile: NkiTensor, comp_op0: Operator, co
 
     The index counts the free elements in row-major order and is compared in float32. The maximum of the float32
     results goes into the Vector Engine's accumulation registers (`reduce_cmd`: reset_reduce starts them from minus
-    infinity, reduce goes on) and to `reduce_res` where that is given. In a dst of 16 bits the lowest float32 becomes
+    infinity, reduce goes on, reset sets them to minus infinity only, idle leaves them undefined) and to `reduce_res`
+    where that is given. In a dst of 16 bits the lowest float32 becomes
     minus infinity; reduce_res in float32 keeps it.
 
     Arguments:
@@ -940,7 +947,7 @@ def range_select(dst: NkiTensor, on_true_tile: NkiTensor, comp_op0: Operator, co
         NKI215  reduce_op is nl.maximum
         NKI012  on_false_value is the lowest float32
         NKI220  indices are integers that float32 holds: up to 2^24
-        NKI012  reduce_cmd is reset_reduce or reduce
+        NKI012  reduce_cmd is reset_reduce, reduce, reset or idle
 
     Engine: vector, NeuronCore-v3 and later.
     See: NKI API, nki.isa.range_select.
@@ -957,7 +964,7 @@ def select_reduce(dst: NkiTensor, predicate: NkiTensor, on_true: NkiTensor, on_f
         dst [P, F] in sbuf or psum: selected elements, cast on write
         predicate [P, F] in sbuf or psum, int8|uint8|int16|uint16: selects on_true where it is not zero
         on_true [P, F] in sbuf or psum, bfloat16|float16|float32|float8_e4m3|float8_e4m3fn|float8_e5m2|int8|int16|uint8|uint16: tile to select from
-        on_false [P, 1] in sbuf or psum, float32: a number, or a float32 tile of one column
+        on_false [P, 1] in sbuf or psum: a number, or a tile of one column
         reduce_res [P, 1] in sbuf or psum, bfloat16|float16|float32|float8_e4m3|float8_e4m3fn|float8_e5m2|tfloat32: tile of one column that receives the maximum
         reduce_cmd: how the registers start
         reduce_op: nl.maximum
@@ -977,6 +984,7 @@ def affine_select(dst: NkiTensor, pattern: Sequence[Sequence[int]], channel_mult
 
     The function is offset + p * channel_multiplier + the pattern of the free dimensions, in int32; `pattern` is
     [[step, num], ...], outermost first, and p counts from the first partition of dst. Causal masks are one call.
+    Elements go to a dst of their dtype as they are, to another one through float32.
 
     Arguments:
         dst [P, F] in sbuf: selected elements, cast on write

@@ -229,7 +229,7 @@ def gelu_apprx_sigmoid_dx(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """s + 1.702 * x * s * (1 - s), s = sigmoid(1.702 * x) of each element, in a new SBUF tile; also an `op=`."""
 
 def sin(x: NkiTensor, dtype: object = None) -> NkiTensor:
-    """sin x of each element, in a new SBUF tile; also an `op=`."""
+    """The sine of each element of x, in a new SBUF tile; as `op=` of an instruction only from -pi to pi."""
 
 def arctan(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """atan x of each element, in a new SBUF tile; also an `op=`."""
@@ -246,9 +246,6 @@ def square(x: NkiTensor, dtype: object = None) -> NkiTensor:
 def relu(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """max(x, 0) of each element, in a new SBUF tile; also an `op=`."""
 
-def rsqrt(x: NkiTensor, dtype: object = None) -> NkiTensor:
-    """1 / sqrt x of each element, in a new SBUF tile; also an `op=`."""
-
 def reciprocal(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """1 / x of each element, in a new SBUF tile; also an `op=`."""
 
@@ -257,6 +254,9 @@ def invert(x: NkiTensor, dtype: object = None) -> NkiTensor:
 
 def logical_not(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """1.0 where a is zero, else 0.0, element by element, in a new SBUF tile; also an `op=` argument."""
+
+def rsqrt(x: NkiTensor, dtype: object = None) -> NkiTensor:
+    """1 / sqrt(a), element by element, in a new SBUF tile; also an `op=` argument."""
 
 @deprecated('write nl.fori_loop(start, stop, body, step)')
 def dynamic_range(start: Any, stop: Any = None, step: Any = 1) -> DynamicRange:
@@ -299,7 +299,7 @@ def dropout(x: NkiTensor, rate: NkiTensor | Scalar | float | np.generic, dtype: 
     """x with each element replaced by zero with the probability rate, a number or a (P, 1) tile, in a new SBUF tile."""
 
 def expand_dims(x: NkiTensor, axis: int | Sequence[int]) -> NkiTensor:
-    """A view of x with a further dimension of size 1; on the chip not the first."""
+    """A view of x with a further dimension of size 1, counted from the end if negative; on the chip not the first."""
 
 def floor(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """The largest integer not above each element of x, in a new SBUF tile."""
@@ -347,7 +347,10 @@ def trunc(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """Each element of x without its fraction, in a new SBUF tile."""
 
 def var(x: NkiTensor, axis: int | Sequence[int], dtype: object = None, keepdims: builtins.bool = False) -> NkiTensor:
-    """The population variance over trailing free dimensions, in a new SBUF tile."""
+    """The population variance over trailing free dimensions, in a new SBUF tile.
+
+    These stay at size 1 whatever `keepdims` says (NKI API, nki.language.var).
+    """
 
 def where(condition: NkiTensor, x: NkiTensor | Scalar | float | np.generic, y: NkiTensor | Scalar | float | np.generic, dtype: object = None) -> NkiTensor:
     """x where the condition is nonzero, else y, in a new SBUF tile; x and y may be numbers."""

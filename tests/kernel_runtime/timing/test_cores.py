@@ -159,6 +159,24 @@ def test_each_core_has_its_own_addresses() -> None:
     assert all((earlier in tiles[0]) == (later in tiles[0]) for earlier, later in two.allocation.reuse.tolist())
 
 
+def test_the_memories_of_cores_that_meet_are_not_added() -> None:
+    """The second core's tiles live before those of the first one end: each has its own SBUF all the same."""
+
+    def kernel(x: Any) -> Any:
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        mine, other = nl.program_id(0), 1 - nl.program_id(0)
+        tile, received = (nl.ndarray((128, 512), x.dtype, buffer=nl.sbuf) for _ in range(2))
+        nisa.dma_copy(dst=tile, src=x)
+        nisa.sendrecv(src=tile, dst=received, send_to_rank=other, recv_from_rank=other, pipe_id=0)
+        nisa.tensor_tensor(dst=tile, data1=tile, data2=received, op=nl.add)
+        nisa.dma_copy(dst=out[64 * mine : 64 * mine + 64], src=tile[64 * mine : 64 * mine + 64])
+        return out
+
+    run = nki_lab.profile(nki.jit(kernel)[2], nki_lab.spec((128, 512), "float32"), target="trn2")
+    each = 2 * 512 * 4
+    assert run.summary.sbuf_peak_bytes_per_partition == run.summary.sbuf_occupied_bytes_per_partition == each
+
+
 @nki.jit
 def placed(x):
     """Both cores use the same address, and the second reads there what it has not written."""

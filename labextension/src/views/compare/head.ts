@@ -139,7 +139,8 @@ function latency(item: Change): HTMLElement {
   // One unit for both, named once.
   const first = format.timeParts(before);
   const shown = first.unit === unit ? first.value : `${first.value} ${first.unit}`;
-  const share = before > 0 ? signedPercent((after - before) / before) : '–';
+  const isSame = change(item) === '0';
+  const share = isSame ? 'same' : before > 0 ? signedPercent((after - before) / before) : '–';
   const look = `nki-cmp-share nki-cmp-${tone(item, true) || 'same'}`;
   return el(
     'div',

@@ -22,10 +22,10 @@ export function change(item: Change): string {
   return /^0(\s|$)/.test(text) ? '0' : `${value < 0 ? '−' : '+'}${text}`;
 }
 
-/** A part with its sign in percent: "−14.0 %". */
+/** A part with its sign in percent: "−14 %"; one that is hardly any has none. */
 export function signedPercent(share: number): string {
-  const text = (100 * Math.abs(share)).toFixed(1);
-  return text === '0.0' ? '0 %' : `${share < 0 ? '−' : '+'}${text} %`;
+  const text = format.percent(Math.abs(share));
+  return /^[0<]\s/.test(text) ? text : `${share < 0 ? '−' : '+'}${text}`;
 }
 
 export const WITHIN = 'within the error of the prediction';

@@ -13,7 +13,7 @@ export interface Columns {
 /** What a lane shows: exactly one of the two is there. */
 export interface LaneFigure {
   readonly lane: number;
-  /** Busy share of the window. */
+  /** Busy share of the part of the run in the window. */
   readonly busy: number;
   readonly bars: LaneBars | null;
   readonly columns: Columns | null;
@@ -21,7 +21,7 @@ export interface LaneFigure {
 
 export function layoutLane(run: Run, lane: number, scale: Scale): LaneFigure {
   const whole = run.buckets(lane, scale.from, scale.to, 1);
-  const busy = share(whole.busy[0], scale);
+  const busy = share(run, whole.busy[0], scale);
   const steps = run.laneSteps(lane);
   const [begin, end] = touching(run, steps, scale.from, scale.to);
   const loaded = end - begin >= whole.rows[0];
@@ -44,8 +44,10 @@ export function pixels(scale: Scale): number {
   return Math.max(1, Math.round(scale.width));
 }
 
-export function share(time: number, scale: Scale): number {
-  return Math.min(1, Math.max(0, time / (scale.to - scale.from)));
+/** A time as a share of the window, as far as the run lies in it: a margin around the run changes no share. */
+export function share(run: Run, time: number, scale: Scale): number {
+  const within = Math.min(run.makespan, scale.to) - Math.max(0, scale.from);
+  return within > 0 ? Math.min(1, Math.max(0, time / within)) : 0;
 }
 
 /** Several lanes added up, as the DMA queues are: busy and waiting are shares of one lane's time, capped at it. */

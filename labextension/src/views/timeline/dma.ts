@@ -46,7 +46,7 @@ export function layoutDma(run: Run, lanes: readonly number[], scale: Scale, coun
 
 /** Share of the window in which any of a core's queues executes. */
 function busyOf(run: Run, lanes: readonly number[], scale: Scale): number {
-  return share(run.dmaBusy(run.lanes[lanes[0]]?.core ?? 0, scale.from, scale.to), scale);
+  return share(run, run.dmaBusy(run.lanes[lanes[0]]?.core ?? 0, scale.from, scale.to), scale);
 }
 
 function sums(run: Run, queues: readonly LaneFigure[], scale: Scale): Columns['sums'] {

@@ -5,6 +5,7 @@ import { icon } from '../../icons';
 import * as format from '../../format';
 import type { Run } from '../../types';
 import { ticks, type Unit } from '../../canvas/scale';
+import { share } from './columns';
 import type { Figure } from './figure';
 import { hbmBytes, makingTime } from './flows';
 import { loopsTitle, loopsWord, mainLoop } from './loop_card';
@@ -129,7 +130,7 @@ function flowNote(strip: FlowStrip, figure: Figure): string {
   if (strip.flow === 'hbm')
     return end > begin ? `mean ${format.rate(hbmBytes(figure.run, begin, end), end - begin)}` : '';
   const time = makingTime(figure.run, strip.core, begin, end);
-  return `${format.percent(time / Math.max(1, to - from))} busy`;
+  return `${format.percent(share(figure.run, time, figure.scale))} busy`;
 }
 
 function nameOf(strip: Strip, run: Run): string {

@@ -61,16 +61,19 @@ export function createOverview(context: Context, runOf: () => Run): Overview {
   const slider = { role: 'slider', tabindex: '0', 'aria-label': 'Window', 'aria-orientation': 'horizontal' };
   const frame = el('div', { class: 'nki-tl-frame', ...slider }, left, right);
   const plot = el('div', { class: 'nki-tl-whole' }, surface.element, before, behind, cursor, frame);
-  const count = el('span', { class: 'nki-tl-note' });
-  const cell = el('div', { class: 'nki-tl-cell' }, el('span', { class: 'nki-tl-first' }, 'Whole run'), count);
+  const count = el('span');
+  const length = el('span', { class: 'nki-tl-length' });
+  const note = el('span', { class: 'nki-tl-note' }, count, length);
+  const cell = el('div', { class: 'nki-tl-cell' }, el('span', { class: 'nki-tl-first' }, 'Whole run'), note);
   const element = el('div', { class: 'nki-tl-overview' }, cell, plot);
   drags(plot, [left, right], context, runOf);
   frame.addEventListener('keydown', event => moveByKey(event, context, runOf()));
   return {
     element,
     tell(run) {
-      setText(count, `${format.shortCount(run.steps)} instr · ${format.time(run.makespan)}`);
-      setAttribute(count, 'title', format.plural(run.steps, 'instruction'));
+      setText(count, `${format.shortCount(run.steps)} instr`);
+      setText(length, ` · ${format.time(run.makespan)}`);
+      setAttribute(note, 'title', `${format.plural(run.steps, 'instruction')}, ${format.time(run.makespan)}`);
     },
     paint(run, palette, found) {
       surface.resize(plot.clientWidth, HEIGHT - 1);

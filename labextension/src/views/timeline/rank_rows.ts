@@ -50,7 +50,7 @@ export function rankWords(run: Run, rank: number): string {
   if (end === 0) return '';
   const parts = [`ends after ${time(end)}`];
   if (of('waits_ns') > 0) parts.push(`waits ${time(of('waits_ns'))} for other ranks`);
-  if (of('awaited_ns') > 0) parts.push(`the others wait ${time(of('awaited_ns'))} for it`);
+  if (of('awaited_ns') > 0) parts.push(`the others wait ${time(of('awaited_ns'))} in all for it`);
   return parts.join(' · ');
 }
 

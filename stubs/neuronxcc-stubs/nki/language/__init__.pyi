@@ -160,9 +160,6 @@ def square(x: AnyTensor | Scalar | float | np.generic, dtype: object = None, mas
 def relu(x: AnyTensor | Scalar | float | np.generic, dtype: object = None, mask: Any = None, **_hints: object) -> NkiTensor:
     """max(x, 0) of each element, in a new tile; also an `op=` argument."""
 
-def rsqrt(x: AnyTensor | Scalar | float | np.generic, dtype: object = None, mask: Any = None, **_hints: object) -> NkiTensor:
-    """1 / sqrt x of each element, in a new tile; also an `op=` argument."""
-
 def reciprocal(x: AnyTensor | Scalar | float | np.generic, dtype: object = None, mask: Any = None, **_hints: object) -> NkiTensor:
     """1 / x of each element, in a new tile; also an `op=` argument."""
 
@@ -171,6 +168,9 @@ def invert(x: AnyTensor | Scalar | float | np.generic, dtype: object = None, mas
 
 def logical_not(x: AnyTensor | Scalar | float | np.generic, dtype: object = None, mask: Any = None, **_hints: object) -> NkiTensor:
     """1.0 where a is zero, else 0.0 of each element, in a new tile; also an `op=` argument."""
+
+def rsqrt(x: AnyTensor | Scalar | float | np.generic, dtype: object = None, mask: Any = None, **_hints: object) -> NkiTensor:
+    """1 / sqrt x of each element, in a new tile; also an `op=` argument."""
 
 def prelu(x: AnyTensor | Scalar | float | np.generic, dtype: object = None, mask: Any = None, **_hints: object) -> NkiTensor:
     """x if x > 0 else relu_param * x of each element, in a new tile; also an `op=` argument."""
