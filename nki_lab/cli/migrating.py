@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,7 +64,6 @@ def migrated_file(
     except (SyntaxError, UnicodeError, LookupError) as error:
         raise error_of(_undecoded(report.file, error)) from None
     file = Path(report.file)
-    ends = "\r\n" if "\r\n" in text else "\n"
     plain = text.replace("\r\n", "\n")
     request = EvaluationRequest(
         arch=arch_of(target or DEFAULT_TARGET),
@@ -84,9 +84,25 @@ def migrated_file(
         old = _checked(plain, report, request) if release != "beta1" else []
         known = {(item.code, item.message) for item in old}
         report.errors = [item for item in found if item.severity == "error" and (item.code, item.message) not in known]
-    report.after = mended.replace("\n", ends).encode(encoding) if mended != plain else report.before
+    report.after = _with_ends(mended, text).encode(encoding) if mended != plain else report.before
     if verify:
         _verify(report, plain, mended, request)
+
+
+def _with_ends(after: str, before: str) -> str:
+    """Return a text of newline characters with the line ends that its lines had; new lines have those beside them."""
+    old = before.split("\n")
+    returns = [line.endswith("\r") for line in old[:-1]]
+    if not any(returns):
+        return after
+    if all(returns):
+        return after.replace("\n", "\r\n")
+    plain, lines = [*(line.removesuffix("\r") for line in old[:-1]), old[-1]], after.split("\n")
+    for _, first, last, place, end in SequenceMatcher(None, plain, lines, autojunk=False).get_opcodes():
+        for number in range(place, min(end, len(lines) - 1)):
+            beside = max(0, min(first + number - place, last - 1, len(returns) - 1))
+            lines[number] += "\r" * returns[beside]
+    return "\n".join(lines)
 
 
 def _given(text: str, file: str, values: Mapping[str, object]) -> dict[str, tuple[Signature, ...]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -106,24 +105,37 @@ def at_import(found: Diagnostic, file: str) -> Diagnostic:
     return replace(found, span=origin.span, message=message, related=(Related("it is found here", span), *others))
 
 
-def offset_of(text: str, starts: list[int], position: lsp.Position, encoding: str) -> int:
-    """Return the character of `text` at a position; `starts` are the offsets of its lines. Places outside are drawn
-    in.
+def replace_range(lines: list[str], where: lsp.Range, text: str, encoding: str) -> None:
+    """Replace what stands between two positions, in lines with their ends. Positions outside are drawn in.
+
+    Only the lines between and beside them are looked at: an editor that replaces a name sends a change for each place.
     """
-    line = position.line
-    if line >= len(starts):
-        return len(text)
-    start = starts[line]
-    end = starts[line + 1] if line + 1 < len(starts) else len(text)
-    content = text[start:end].rstrip("\r\n")
-    return start + from_units(content, position.character, encoding)
+    one, other = (_drawn_in(lines, place, encoding) for place in (where.start, where.end))
+    (first, start), (last, end) = min(one, other), max(one, other)
+    new = lines[first][:start] + text + lines[last][end:]
+    if first and lines[first - 1].endswith("\r"):  # a line feed that is typed behind it belongs to it
+        first -= 1
+        new = lines[first] + new
+    if last + 1 < len(lines):
+        last += 1
+        new += lines[last]
+    lines[first : last + 1] = ended_lines(new)[: None if last + 1 == len(lines) else -1]
 
 
-def line_starts(text: str) -> list[int]:
-    """Return the offset of each line of a text."""
+def _drawn_in(lines: list[str], place: lsp.Position, encoding: str) -> tuple[int, int]:
+    """Return the 0-based line and character of a position; a place outside of the text is drawn in."""
+    if place.line >= len(lines):
+        return len(lines) - 1, len(lines[-1])
+    return place.line, from_units(lines[place.line].rstrip("\r\n"), place.character, encoding)
+
+
+def ended_lines(text: str) -> list[str]:
+    """Return the lines of a text with their ends; the last one has none."""
     if "\r" in text:
-        return [0, *(found.end() for found in LINE_END.finditer(text))]
-    return [0, *accumulate(len(line) + 1 for line in text.split("\n")[:-1])]
+        starts = [0, *(found.end() for found in LINE_END.finditer(text))]
+        return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    lines = text.split("\n")
+    return [*(line + "\n" for line in lines[:-1]), lines[-1]]
 
 
 def lines_of(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from lsprotocol import types as lsp
 
 from nki_lab.diagnostic import Span
-from nki_lab.lsp.convert import from_units, line_starts, lines_of, offset_of, range_of
+from nki_lab.lsp.convert import ended_lines, from_units, lines_of, range_of, replace_range
 from nki_lab.source import magics
 from nki_lab.source.magics import PRELUDE
 
@@ -25,23 +25,20 @@ class Text:
         self.version = item.version
         self.language = item.language_id
         self.text = item.text
-        self._starts: list[int] | None = None
         self._lines: list[str] | None = None
 
     def apply(self, version: int, changes: Iterable[lsp.TextDocumentContentChangeEvent], encoding: str) -> None:
         """Take in what was typed, change by change."""
+        lines: list[str] | None = None  # of the text so far, with their ends
         for change in changes:
             if isinstance(change, lsp.TextDocumentContentChangePartial):
-                if self._starts is None:
-                    self._starts = line_starts(self.text)
-                start, end = (
-                    offset_of(self.text, self._starts, place, encoding)
-                    for place in (change.range.start, change.range.end)
-                )
-                self.text = self.text[: min(start, end)] + change.text + self.text[max(start, end) :]
+                lines = ended_lines(self.text) if lines is None else lines
+                replace_range(lines, change.range, change.text, encoding)
             else:
-                self.text = change.text
-            self._starts = self._lines = None
+                self.text, lines = change.text, None
+        if lines is not None:
+            self.text = "".join(lines)
+        self._lines = None
         self.version = version
 
     @property
@@ -200,6 +197,7 @@ class Texts:
             return
         if changes.structure is not None:
             self._restructure(params.notebook_document.uri, changes.structure)
+        self._retype(params.notebook_document.uri, changes.data or ())
         for item in changes.text_content or ():
             text = self.texts.get(item.document.uri)
             if text is not None:
@@ -209,10 +207,15 @@ class Texts:
         """Take in new cells, and those that were removed or moved."""
         array = structure.array
         self.notebooks[notebook][array.start : array.start + array.delete_count] = array.cells or ()
-        for item in structure.did_open or ():
-            self.open(item, notebook)
         for removed in structure.did_close or ():
             self.close(removed.uri)
+        for item in structure.did_open or ():  # a cell of another language is closed and opened at once
+            self.open(item, notebook)
+
+    def _retype(self, notebook: str, cells: Iterable[lsp.NotebookCell]) -> None:
+        """Take in cells that have become code, or are no longer."""
+        found = {cell.document: cell for cell in cells}
+        self.notebooks[notebook] = [found.get(cell.document, cell) for cell in self.notebooks[notebook]]
 
     def close_notebook(self, uri: str) -> list[str]:
         """Forget a notebook; gives its cells."""

@@ -97,8 +97,8 @@ def _edited(context: Context, node: ast.Call, name: str, bounds: Bounds, target:
     items += [(item, item.value, item.arg in known or not known) for item in node.keywords]
     sides = [value for item, value, _ in items if not isinstance(item, ast.keyword) or item.arg in _SIDES]
     tensors = [value for value in sides if context.values.of(value).is_tensor]
-    typed = any(isinstance(item, ast.keyword) and item.arg == "dtype" for item, _, _ in items)
-    typed = typed or "dtype" in names[: len(node.args)]
+    given = dict(zip(names, node.args, strict=False)) | {item.arg: item.value for item in node.keywords}
+    asked = given.get("dtype")
     last: ast.AST = node.func
     if not bounds:
         _trailing(context, node, name, tensors)
@@ -106,7 +106,8 @@ def _edited(context: Context, node: ast.Call, name: str, bounds: Bounds, target:
         if edits.is_replaced(value) and value not in tensors:
             last = item
         elif stays:
-            edits.replace(value, _argument(context, name, value, tensors, bounds))
+            other = _written_dtype(context, node, target) if value is asked else None
+            edits.replace(value, other or _argument(context, name, value, tensors, bounds))
             last = item
         else:
             before = [other for other, _, _ in items if edits.end(other) <= edits.start(item)]
@@ -116,13 +117,21 @@ def _edited(context: Context, node: ast.Call, name: str, bounds: Bounds, target:
                 rest = edits.text[end:]
                 end += len(rest) - len(rest.lstrip(", "))
             edits.cut(node, start, end)
-    if not typed and "dtype" in known:
+    if asked is None and "dtype" in known:
         required = getattr(known["dtype"], "default", None) is inspect.Parameter.empty
         kind = context.values.of(node).dtype() if required else _wanted(context, node, name, tensors, target)
         if kind is not None and last is not node.func:
             context.done(34)
             edits.cut(node, edits.end(last), edits.end(last), f", dtype={context.dtype(kind)}")
     return edits.text_of(node)
+
+
+def _written_dtype(context: Context, node: ast.Call, target: DType | None) -> str | None:
+    """Return the dtype of what a call is assigned to, where it asks for another one: Beta 1 writes that at once."""
+    if target is None or context.values.of(node).dtype() in (None, target):
+        return None
+    context.done(34)
+    return context.dtype(target)
 
 
 def _trailing(context: Context, node: ast.Call, name: str, tensors: list[ast.expr]) -> None:

@@ -41,14 +41,15 @@ def variable_hints(
         label = _tensor_label(variable, shapes=shapes, sizes=sizes) if variable.kind == "tensor" else ""
         if label:
             tip = f"{variable.partition_bytes} bytes per partition" if variable.partition_bytes else ""
-            yield Hint(line, end, label, tip or ("" if variable.shape else variable.text), is_type=True)
+            tip = tip or ("" if variable.shape else variable.text)
+            yield Hint(line, end, label, "; ".join(filter(None, (tip, variable.others_text))), is_type=True)
         elif trips and variable.trips:
             yield Hint(line, end, f" {variable.trips:,}×", variable.text)
 
 
 def _tensor_label(variable: Variable, *, shapes: bool, sizes: bool) -> str:
     """Return shape, dtype and memory, and bytes, as far as they are wanted and known; empty without a shape."""
-    shape = "×".join(map(str, variable.shape or variable.sizes))
+    shape = _shape_text(variable)
     if not shape:
         return ""
     width = f"{kibibytes(variable.partition_bytes)}/partition" if sizes and variable.partition_bytes else ""
@@ -56,6 +57,18 @@ def _tensor_label(variable: Variable, *, shapes: bool, sizes: bool) -> str:
         return f": {width}" if width else ""
     dtype = variable.dtype.name if variable.dtype is not None else "?"
     return f": {' '.join(filter(None, (shape, dtype, variable.memory, width)))}"
+
+
+def _shape_text(variable: Variable) -> str:
+    """Return the shape of a tensor: of one that has several the least and the largest size of each dimension."""
+    kinds = [(len(item.shape), item.dtype, item.memory) for item in (variable, *variable.others)]
+    if len(set(kinds)) > 1:  # no range tells them
+        return f"{'×'.join(map(str, variable.shape))} or others,"
+    if not variable.others:
+        return "×".join(map(str, variable.shape or variable.sizes))
+    columns = zip(variable.shape, *(item.shape for item in variable.others), strict=True)
+    ranges = ((min(sizes), max(sizes)) for sizes in columns)
+    return "×".join(str(low) if low == high else f"{low}–{high}" for low, high in ranges)
 
 
 def cost_hints(facts: SyntaxFacts, estimates: Iterable[Estimate]) -> Iterator[Hint]:

@@ -172,7 +172,9 @@ def _continued(facts: SyntaxFacts, node: ast.Name | ast.arg, known: Mapping[Plac
 def _variable_text(variable: Variable) -> str:
     """Return a variable and what it stands for."""
     text = f"`{variable.name}`: {variable.text}"
-    return f"{text}, {variable.partition_bytes} bytes per partition" if variable.partition_bytes else text
+    if variable.partition_bytes:
+        text = f"{text}, {variable.partition_bytes} bytes per partition"
+    return f"{text}; {variable.others_text}" if variable.others else text
 
 
 # -- what it came to -----------------------------------------------------------------------------------------------

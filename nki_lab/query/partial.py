@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, TypeVar
 
 from nki_lab.kernel_runtime.interpreter import Variable
@@ -71,11 +70,14 @@ def _common(items: Sequence[Variable], words: _Words) -> Variable | None:
 def _tensor(items: Sequence[Variable], words: _Words) -> Variable | None:
     """Return what tensors have in common: dtype, memory, and each dimension of which something is known."""
     first = items[0]
-    dtype = _same(item.dtype for item in items)
-    memory = _same(item.memory for item in items) or ""
+    every = [each for item in items for each in (item, *item.others)]
+    dtype = _same(item.dtype for item in every)
+    memory = _same(item.memory for item in every) or ""
     sizes: tuple[str, ...] = ()
-    if _same(len(item.shape) for item in items):
-        sizes = tuple(words.of(sizes) or "?" for sizes in zip(*(item.shape for item in items), strict=True))
+    if _same(len(item.shape) for item in every):
+        changing = _changing(items)
+        columns = enumerate(zip(*(item.shape for item in items), strict=True))
+        sizes = tuple((number not in changing and words.of(column)) or "?" for number, column in columns)
     if set(sizes) == {"?"}:
         sizes = ()
     if dtype is None and not memory and not sizes:
@@ -85,9 +87,18 @@ def _tensor(items: Sequence[Variable], words: _Words) -> Variable | None:
     what = dtype.name if dtype is not None else "tensor"
     parts = [f"{what} in {memory}" if memory else what, *([" × ".join(sizes)] if sizes else [])]
     text = ", ".join(parts) + words.bounds_on(sizes) + ("" if dtype is not None else ", dtype unknown")
-    return replace(
-        first, text=text, shape=shape, sizes=() if shape else sizes, dtype=dtype, memory=memory, partition_bytes=width
-    )
+    return Variable(first.name, text, shape, dtype, memory, width, "tensor", sizes=() if shape else sizes)
+
+
+def _changing(items: Iterable[Variable]) -> set[int]:
+    """Return the dimensions that have several sizes within a run: in a loop, or in several calls."""
+    pairs = ((item.shape, other.shape) for item in items for other in item.others)
+    return {
+        number
+        for shape, other in pairs
+        for number, (size, later) in enumerate(zip(shape, other, strict=True))
+        if size != later
+    }
 
 
 def _same(values: Iterable[V]) -> V | None:

@@ -85,6 +85,18 @@ def test_line_ends_stay(file: Path) -> None:
     assert data.count(b"\r\n") == data.count(b"\n") > 5
 
 
+def test_line_ends_of_two_kinds_stay_where_they_are(file: Path) -> None:
+    lines = KERNEL.splitlines()
+    file.write_bytes("".join(line + "\r" * (number % 2) + "\n" for number, line in enumerate(lines)).encode())
+    before = file.read_bytes().split(b"\n")
+    assert cli.main(["migrate", str(file), *ARGUMENT, "--write"]) == 0
+    after = file.read_bytes().split(b"\n")
+    assert after[0] == b"import nki.language as nl"
+    assert after[1] == b"import nki\r"
+    kept = [line for line in before if b"nki" not in line and b"arange" not in line and b"i_p" not in line]
+    assert [line for line in after if line in kept] == kept
+
+
 def test_a_declared_encoding_stays(file: Path) -> None:
     file.write_bytes(("# -*- coding: latin-1 -*-\n# caf\u00e9\n" + KERNEL).encode("latin-1"))
     assert cli.main(["migrate", str(file), *ARGUMENT, "--write"]) == 0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lsprotocol import types as lsp
 
 from nki_lab.diagnostic import Related, Span, diagnose
-from nki_lab.lsp.convert import diagnostic_of, from_units, line_starts, offset_of, plain, range_of, to_units
+from nki_lab.lsp.convert import diagnostic_of, ended_lines, from_units, plain, range_of, replace_range, to_units
 
 ENCODINGS = ["utf-8", "utf-16", "utf-32"]
 LINE = "\tx = '😀é日' # ü"
@@ -42,16 +42,18 @@ def test_half_a_surrogate_pair_counts_as_a_unit() -> None:
 
 
 def test_lines_end_where_the_protocol_says() -> None:
-    assert line_starts("a\r\nb\rc\nd\x0ce\u2028f") == [0, 3, 5, 7]
+    assert ended_lines("a\r\nb\rc\nd\x0ce\u2028f") == ["a\r\n", "b\r", "c\n", "d\x0ce\u2028f"]
+    assert ended_lines("a\n") == ["a\n", ""]
 
 
 @pytest.mark.parametrize(
     ("line", "character", "offset"), [(0, 0, 0), (0, 99, 2), (1, 1, 5), (1, 2, 5), (9, 0, 7), (1, 3, 6)]
 )
 def test_positions_outside_are_drawn_in(line: int, character: int, offset: int) -> None:
-    text = "ab\r\nx😀"
-    place = offset_of(text, line_starts(text), lsp.Position(line, character), "utf-16")
-    assert place == min(offset, len(text))
+    text, place = "ab\r\nx😀", lsp.Position(line, character)
+    lines = ended_lines(text)
+    replace_range(lines, lsp.Range(place, place), "|", "utf-16")
+    assert "".join(lines).index("|") == min(offset, len(text))
 
 
 def test_a_range_never_ends_before_it_starts() -> None:

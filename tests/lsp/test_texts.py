@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,15 +31,18 @@ def test_typing_changes_the_text_as_in_the_editor(data: st.DataObject, encoding:
     expected = "".join(data.draw(st.lists(PIECES)))
     text = Text(item(expected))
     for version in range(2, 2 + data.draw(st.integers(1, 4))):
-        offsets = [
-            offset for offset in range(len(expected) + 1)
-            if expected[offset - 1 : offset + 1] != "\r\n"  # there is no position between the two
-        ]  # fmt: skip
-        start, end = sorted(data.draw(st.tuples(st.sampled_from(offsets), st.sampled_from(offsets))))
-        new = "".join(data.draw(st.lists(PIECES, max_size=4)))
-        where = lsp.Range(position(expected, start, encoding), position(expected, end, encoding))
-        text.apply(version, [lsp.TextDocumentContentChangePartial(where, new)], encoding)
-        expected = expected[:start] + new + expected[end:]
+        changes: list[lsp.TextDocumentContentChangeEvent] = []
+        for _ in range(data.draw(st.integers(1, 3))):
+            offsets = [
+                offset for offset in range(len(expected) + 1)
+                if expected[offset - 1 : offset + 1] != "\r\n"  # there is no position between the two
+            ]  # fmt: skip
+            start, end = sorted(data.draw(st.tuples(st.sampled_from(offsets), st.sampled_from(offsets))))
+            new = "".join(data.draw(st.lists(PIECES, max_size=4)))
+            where = lsp.Range(position(expected, start, encoding), position(expected, end, encoding))
+            changes.append(lsp.TextDocumentContentChangePartial(where, new))
+            expected = expected[:start] + new + expected[end:]
+        text.apply(version, changes, encoding)
         assert text.text == expected
         assert list(text.lines) == LINE_END.split(expected)
         assert text.version == version
@@ -47,6 +52,20 @@ def test_a_whole_text_replaces_the_old_one() -> None:
     text = Text(item("old"))
     text.apply(2, [lsp.TextDocumentContentChangeWholeDocument("new\n")], "utf-16")
     assert (text.text, list(text.lines)) == ("new\n", ["new", ""])
+
+
+def test_a_name_that_is_replaced_in_many_places_takes_time_as_the_text_grows() -> None:
+    def seconds(count: int) -> float:
+        text = Text(item("old = 1\n" * count))
+        places = (lsp.Range(lsp.Position(line, 0), lsp.Position(line, 3)) for line in reversed(range(count)))
+        changes = [lsp.TextDocumentContentChangePartial(place, "new") for place in places]
+        began = time.process_time()
+        text.apply(2, changes, "utf-16")
+        assert text.text == "new = 1\n" * count
+        return time.process_time() - began
+
+    few, many = (min(seconds(count) for _ in range(3)) for count in (1_000, 8_000))
+    assert many < 24 * max(few, 0.002), (few, many)  # 64 times as long where each change reads the whole text
 
 
 def test_a_reversed_range_is_turned_round() -> None:
@@ -187,6 +206,26 @@ def test_typing_in_a_cell_changes_the_module() -> None:
     texts.change_notebook(change(text_content=[typed]), "utf-16")
     assert lines(texts) == ("a", "x", "y")
     assert texts.texts["cell:2"].version == 5
+
+
+def test_a_cell_that_becomes_a_note_is_no_code() -> None:
+    texts = opened()
+    texts.change_notebook(change(data=[cell(0, lsp.NotebookCellKind.Markup)]), "utf-16")
+    assert lines(texts) == ("b",)
+    texts.change_notebook(change(data=[cell(0)]), "utf-16")
+    assert lines(texts) == ("a", "b")
+
+
+def test_a_cell_that_is_closed_and_opened_at_once_is_open() -> None:
+    texts = opened()
+    again = lsp.NotebookDocumentCellChangeStructure(
+        lsp.NotebookCellArrayChange(0, 1, [cell(0)]),
+        did_open=[item("c", "cell:0")],
+        did_close=[lsp.TextDocumentIdentifier("cell:0")],
+    )
+    texts.change_notebook(change(structure=again), "utf-16")
+    assert lines(texts) == ("c", "b")
+    assert texts.unit("cell:0") == "n"
 
 
 def test_a_closed_notebook_is_forgotten() -> None:

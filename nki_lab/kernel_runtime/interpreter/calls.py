@@ -370,18 +370,28 @@ def _not_entered(interpreter: Interpreter, args: list[Value], kwargs: Names) -> 
 
 def run_body(frame: Frame, function: Function) -> None:
     """Evaluate a function's body; it is compiled when the function is first entered."""
-    body = function.body
-    if body is None or function.entered_in is not frame.interpreter:
+    body, interpreter = function.body, frame.interpreter
+    is_ours = frame.module is interpreter.main
+    if body is None or function.entered_in is not interpreter:
         body = function.body = compile_function(function)
-        function.entered_in = frame.interpreter
-        if frame.module is frame.interpreter.main:
-            frame.interpreter.entered.add(function.qualname)
-            frame.interpreter.called.add(function.qualname)
-            frame.interpreter.lacks_lines |= frame.module.source.lacks_lines_of(function.node)
-            for arg in parameters(function.node.args):
-                value = frame.locals.get(arg.arg, UNKNOWN)
-                frame.interpreter.types.setdefault((arg.lineno, arg.col_offset), (arg.arg, value))
+        function.entered_in = interpreter
+        if is_ours:
+            interpreter.entered.add(function.qualname)
+            interpreter.called.add(function.qualname)
+            interpreter.lacks_lines |= frame.module.source.lacks_lines_of(function.node)
+    if is_ours:
+        _note_arguments(frame, function)
     body(frame)
+
+
+def _note_arguments(frame: Frame, function: Function) -> None:
+    """Keep what parameters stand for, for a hover."""
+    interpreter = frame.interpreter
+    for arg in parameters(function.node.args):
+        place, value = (arg.lineno, arg.col_offset), frame.locals.get(arg.arg, UNKNOWN)
+        _, first = interpreter.types.setdefault(place, (arg.arg, value))
+        if first is not value and isinstance(value, NkiTensor):
+            interpreter.note_other(place, first, value)
 
 
 def bind(function: Function, args: list[Value], kwargs: Names) -> Names:

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
 from nki_lab.kernel_runtime.interpreter.observing import watched
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Names, Value
+from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.source.scopes import Scope
 
 Expression = Callable[[Frame], Value]
@@ -134,9 +135,13 @@ def compile_binding(name: str, node: ast.stmt | ast.expr | ast.ExceptHandler, sc
         place = frame_at(frame, hops)
         if place is not None:
             place.locals[name] = value
-            types = frame.interpreter.types
-            if key not in types and frame.module is frame.interpreter.main:
-                types[key] = (name, value)
+            interpreter = frame.interpreter
+            first = interpreter.types.get(key)
+            if first is None:
+                if frame.module is interpreter.main:
+                    interpreter.types[key] = (name, value)
+            elif value.__class__ is NkiTensor and frame.module is interpreter.main:
+                interpreter.note_other(key, first[1], value)
 
     return store
 

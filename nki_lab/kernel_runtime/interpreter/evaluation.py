@@ -195,7 +195,7 @@ def evaluate(
         types = states.variables_of(islice(interpreter.types.items(), of_module))
         for place, (name, value) in islice(interpreter.types.items(), of_module, None):
             if is_telling(value):
-                types[place] = variable_of(name, value)
+                types[place] = variable_of(name, value, interpreter.others.get(place, ()))
         types |= {
             place: Variable(item.name, str(item), kind="loop", trips=item.trips)
             for place, item in interpreter.ranges.items()
@@ -205,7 +205,7 @@ def evaluate(
         program=program,
         diagnostics=tuple(interpreter.findings),
         types=types,
-        expressions=_summaries(interpreter.tensors),
+        expressions=_summaries(interpreter.tensors, interpreter.others),
         steps=interpreter.meter.steps,
         module_steps=module_steps,
         tainted=frozenset(buffer.id for buffer in interpreter.tainted),
@@ -361,11 +361,16 @@ def _known(value: Value) -> Value:
     return value
 
 
-def _summaries(tensors: Mapping[tuple[int, int], NkiTensor]) -> dict[tuple[int, int], Variable]:
+def _summaries(
+    tensors: Mapping[tuple[int, int], NkiTensor], others: Mapping[tuple[int, int], list[NkiTensor]]
+) -> dict[tuple[int, int], Variable]:
     """Return the summaries of expressions; equal ones are one object, which is small to send to a server."""
     known: dict[tuple[object, ...], Variable] = {}
     found = {}
     for place, value in tensors.items():
+        if place in others:
+            found[place] = variable_of("", value, others[place])
+            continue
         kind = (value._shape, value._dtype, value._buffer.space)
         if kind not in known:
             known[kind] = variable_of("", value)

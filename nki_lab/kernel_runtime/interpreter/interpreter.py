@@ -40,6 +40,7 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Value,
     unknown_within,
 )
+from nki_lab.kernel_runtime.interpreter.variables import MOST_OTHERS, is_alike
 from nki_lab.kernel_runtime.ir import Iteration, Site
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.issue.source_location import placed, span_at
@@ -251,6 +252,8 @@ class Interpreter:
         self.types: dict[tuple[int, int], tuple[str, Value]] = {}
         self.ranges: dict[tuple[int, int], LoopRange] = {}
         self.tensors: dict[tuple[int, int], NkiTensor] = {}
+        # Of other shapes than those of `types` and `tensors`, by the same places: no name begins where one ends.
+        self.others: dict[tuple[int, int], list[NkiTensor]] = {}
         self.doubtful: dict[int, Value] = {}
         self.doubted_by_host: set[int] = set()
         self.tainted: set[Buffer] = set()
@@ -426,7 +429,18 @@ class Interpreter:
     def note_tensor(self, node: ast.expr, frame: Frame, tensor: NkiTensor) -> None:
         """Keep the value of an expression, by its end: `x`, `x[0]` and `x[0].T` begin at one place."""
         if frame.module is self.main:
-            self.tensors.setdefault((node.end_lineno or 0, node.end_col_offset or 0), tensor)
+            place = node.end_lineno or 0, node.end_col_offset or 0
+            first = self.tensors.setdefault(place, tensor)
+            if first is not tensor:
+                self.note_other(place, first, tensor)
+
+    def note_other(self, place: tuple[int, int], first: Value, tensor: NkiTensor) -> None:
+        """Keep a tensor that is bound where another one was first, and is unlike it: of another iteration, or call."""
+        if not isinstance(first, NkiTensor) or is_alike(first, tensor):
+            return
+        known = self.others.setdefault(place, [])
+        if len(known) <= MOST_OTHERS and not any(is_alike(item, tensor) for item in known):
+            known.append(tensor)
 
     def note_operation(self, node: ast.AST, frame: Frame) -> None:
         """Count an operation of NKI that was evaluated at `node`."""

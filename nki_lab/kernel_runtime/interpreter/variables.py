@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from nki_lab.kernel_runtime.interpreter.values import EnumMember, Instance, Valu
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 from nki_lab.kernel_runtime.vocabulary import MEMORIES, MEMORY_OF
+
+MOST_OTHERS: Final = 4
+"""Other shapes that are told of a name; one more is kept, to say that there are more."""
 
 VariableKind = Literal["tensor", "tensors", "register", "loop", "value"]
 
@@ -24,7 +28,8 @@ class Variable:
     `kind` is that of the value: a tensor, several of them, a register, the variable of a loop, or any other value that
     is known while a kernel is specialised. Shape, dtype and memory are known for tensors. Of a tensor with a shape that
     is known in part, `sizes` has the dimensions as words, and `shape` is empty. `trips` are the most iterations of a
-    loop each time that it was entered, 0 for other names.
+    loop each time that it was entered, 0 for other names. `others` are tensors of other shapes, dtypes or memories that
+    the name was bound to at the same place later on, not all of them where they are many.
     """
 
     name: str
@@ -36,6 +41,32 @@ class Variable:
     kind: VariableKind = "value"
     trips: int = 0
     sizes: tuple[str, ...] = ()
+    others: tuple[Variable, ...] = ()
+
+    def joined(self, later: Variable) -> Variable:
+        """Return this with the tensors among its `others` that another evaluation has at the same place."""
+        if not self.shape or not later.shape:
+            return self
+        new = {(item.shape, item.dtype, item.memory): item for item in (later, *later.others)}
+        for item in (self, *self.others):
+            new.pop((item.shape, item.dtype, item.memory), None)
+        plain = (replace(item, others=()) for item in new.values())
+        return replace(self, others=(*self.others, *plain)[: MOST_OTHERS + 1]) if new else self
+
+    @property
+    def others_text(self) -> str:
+        """Return what the name stands for at other times, as far as that differs; empty where it does not."""
+        known = self.others[:MOST_OTHERS]
+        texts = [
+            str(item.shape) if (item.dtype, item.memory) == (self.dtype, self.memory) else item.text for item in known
+        ]
+        more = [] if len(self.others) <= MOST_OTHERS else ["others"]
+        return f"at other times {' or '.join([*texts, *more])}" if texts else ""
+
+
+def is_alike(one: NkiTensor, other: NkiTensor) -> bool:
+    """Return whether two tensors have one shape, dtype and memory."""
+    return one._shape == other._shape and one._dtype is other._dtype and one._buffer.space is other._buffer.space
 
 
 def is_telling(value: Value) -> bool:
@@ -45,14 +76,15 @@ def is_telling(value: Value) -> bool:
     )
 
 
-def variable_of(name: str, value: Value) -> Variable:
-    """Return the summary of a value."""
+def variable_of(name: str, value: Value, others: Iterable[NkiTensor] = ()) -> Variable:
+    """Return the summary of a value, and of tensors that are bound at the same place later."""
     if isinstance(value, NkiTensor):
         buffer = value._buffer
         memory = MEMORIES[MEMORY_OF[buffer.space.name]]
         width = math.prod(value._shape[1:]) * value._dtype.nbytes if buffer.on_chip else 0
         text = f"{value._shape} {value._dtype.name} in {memory}"
-        return Variable(name, text, value._shape, value._dtype, memory, width, "tensor")
+        later = tuple(variable_of(name, item) for item in others)
+        return Variable(name, text, value._shape, value._dtype, memory, width, "tensor", others=later)
     if isinstance(value, VirtualRegister):
         return Variable(name, "a register, which has its value in a run only", kind="register")
     if isinstance(value, list | tuple | dict):
