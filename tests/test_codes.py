@@ -85,9 +85,14 @@ def test_sections_are_there_in_order_and_say_something(code: codes.Code) -> None
 @EVERY
 def test_examples_are_python(code: codes.Code) -> None:
     languages = {language for language, _ in fences(code.body)}
-    assert languages <= {"NKI024": {"toml"}, "NKI025": {"sh"}, "NKI026": {"sh"}, "NKI101": {"python", "text"}}.get(
-        code.code, {"python"}
-    )
+    others = {
+        "NKI024": {"toml"},
+        "NKI025": {"sh"},
+        "NKI026": {"sh"},
+        "NKI101": {"python", "text"},
+        "NKI124": {"python", "toml"},
+    }
+    assert languages <= others.get(code.code, {"python"})
     for language, source in fences(code.body):
         if language == "python":
             ast.parse(textwrap.dedent(source))

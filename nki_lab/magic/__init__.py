@@ -45,7 +45,7 @@ from nki_lab.session.outcome import INTERRUPTED
 from nki_lab.source.callables import traceback_steps
 
 # Findings about the check itself; the run that follows has no such limits.
-_OF_THE_CHECK: Final = frozenset({"NKI120", "NKI121", "NKI122"})
+_OF_THE_CHECK: Final = frozenset({"NKI120", "NKI121", "NKI122", "NKI124"})
 
 _LARGE: Final = 50_000
 """Instructions from which on a run that was stopped is left as it was drawn: nobody waits for its picture then."""

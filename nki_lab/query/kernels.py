@@ -36,6 +36,7 @@ from nki_lab.query.evaluation_cache import (
     Verdict,
     blocks_of,
 )
+from nki_lab.query.missing_modules import missing_modules
 from nki_lab.query.one_kernel import EvaluationRequest, evaluation_of, outermost, reached, signature_key
 from nki_lab.query.partial import common_variables
 from nki_lab.query.parts import Part, parts_of
@@ -130,6 +131,7 @@ class _ModuleEvaluation:
         if request.explicit is None:
             self._evaluate_unshaped([item for item in unshaped if messages.parameters_of(item[1].node)])
             self._evaluate_helpers()
+        self._findings += missing_modules(facts, request.library)
         if self._unsampled:
             self._findings.append(messages.not_sampled(facts, self._unsampled, request.steps))
         reach = joined([*(item.reach for item in self._known), Reach(excused=self._excused)])
