@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -27,9 +28,11 @@ def missing_modules(facts: SyntaxFacts, library: ModuleFinder) -> Iterator[Diagn
             for name, bound in _imported(node):
                 if name in missing or _is_missing(node, name, facts.file, library):
                     missing.setdefault(name, (node, []))[1].extend(bound)
-    used = _used_in_kernels(facts) if missing else set()
+    used = _used_in_kernels(facts) if missing else {}
+    unbound = [item for item, is_bound in used.items() if not is_bound]
     for name, (node, bound) in missing.items():
-        if names := [item for item in dict.fromkeys(bound) if item in used]:
+        given = [*bound, *unbound] if "*" in bound else bound
+        if names := [item for item in dict.fromkeys(given) if item in used]:
             yield _finding(facts, node, name, names)
 
 
@@ -53,16 +56,18 @@ def _is_missing(node: ast.Import | ast.ImportFrom, name: str, file: str, library
     return library.inside(str(place.parents[node.level - 1]), node.module.split("."), {}) is None
 
 
-def _used_in_kernels(facts: SyntaxFacts) -> set[str]:
-    """Return the names of the module's that kernel code reads."""
+def _used_in_kernels(facts: SyntaxFacts) -> dict[str, bool]:
+    """Return the names of the module's that kernel code reads, but for builtins: whether it binds them."""
     kernels = {item.node for item in facts.functions}
-    found: set[str] = set()
+    found: dict[str, bool] = {}
     stack: list[tuple[NameUses, bool]] = [(facts.module, False)]
     while stack:
         scope, inside = stack.pop()
         inside = inside or scope.node in kernels
-        if inside:
-            found.update(item.id for item in scope.loads if scope.binder(item.id) in (None, facts.module))
+        for item in scope.loads if inside else ():
+            binder = scope.binder(item.id)
+            if binder is facts.module or (binder is None and not hasattr(builtins, item.id)):
+                found[item.id] = binder is not None
         stack += [(inner, inside) for inner in scope.children]
     return found
 

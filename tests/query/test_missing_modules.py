@@ -48,7 +48,7 @@ def test_the_names_that_kernels_use_are_told_at_the_first_import(tmp_path: Path)
 
 
 def test_modules_are_told_apart(tmp_path: Path) -> None:
-    first, second = found(tmp_path, "import sizes, os\nfrom values import *\nfrom values import VALUE\n")
+    first, second = found(tmp_path, "import sizes, os\nfrom values import OTHER\nfrom values import VALUE\n")
     assert (first.line, second.line) == (5, 6)
     assert "with sizes is" in first.message
     assert "with VALUE is" in second.message
@@ -87,6 +87,13 @@ def test_relative_imports_are_looked_for_in_their_package(tmp_path: Path) -> Non
 def test_a_text_without_a_file_has_no_neighbours() -> None:
     text = HEAD + "from .values import VALUE\nfrom . import sizes\n" + KERNEL
     assert "NKI124" not in {item.code for item in check(source=text)}
+
+
+def test_of_a_missing_module_everything_may_be_imported(tmp_path: Path) -> None:
+    (item,) = found(tmp_path, "from values import *\n", KERNEL.replace("sizes.TILE", "min(TILE, 512)"))
+    assert item.message == "no module values is found: what kernels do with TILE and VALUE is not checked"
+    kernel = KERNEL.replace("sizes.TILE", "len('abc')").replace("VALUE", "0.0")
+    assert found(tmp_path, "from values import *\n", kernel) == []
 
 
 def test_many_names_are_counted(tmp_path: Path) -> None:

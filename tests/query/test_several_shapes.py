@@ -95,3 +95,19 @@ def test_a_size_that_changes_in_a_loop_is_not_known_of_a_kernel_without_shapes()
     )
     found = labels(text)
     assert (found["t"], found["u"]) == (": 128×? float32 SBUF", ": 128×16 float32 SBUF")
+
+
+@pytest.mark.parametrize(
+    ("expression", "shown"),
+    [
+        ("i * 64", "0 at first, from 0 to 448 in all"),
+        ("448 - i * 64", "448 at first, from 0 to 448 in all"),
+        ("i / 4", "0.0 at first, from 0.0 to 1.75 in all"),
+        ("8", "8"),
+        ("i > 0", "False"),
+    ],
+)
+def test_a_number_that_changes_in_a_loop_has_its_range(expression: str, shown: str) -> None:
+    body = f"    tile = nl.load(x)\n    for i in range(8):\n        start = {expression}\n    return x\n"
+    text = f"{HEAD}@nki.jit\ndef k(x: nt.tensor[128, 512]):\n{body}"
+    assert hovered(text, "start") == f"`start`: {shown}"

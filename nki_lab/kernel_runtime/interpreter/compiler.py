@@ -140,10 +140,14 @@ def compile_binding(name: str, node: ast.stmt | ast.expr | ast.ExceptHandler, sc
             if first is None:
                 if frame.module is interpreter.main:
                     interpreter.types[key] = (name, value)
-            elif value.__class__ is NkiTensor and frame.module is interpreter.main:
+            elif value.__class__ in _VARYING and frame.module is interpreter.main:
                 interpreter.note_other(key, first[1], value)
 
     return store
+
+
+_VARYING: Final = frozenset((NkiTensor, int, float))
+"""What a hover tells all values of: those of a name in a loop, or in several calls."""
 
 
 def frame_at(frame: Frame, hops: int) -> Frame | None:

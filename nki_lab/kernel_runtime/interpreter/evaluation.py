@@ -195,7 +195,8 @@ def evaluate(
         types = states.variables_of(islice(interpreter.types.items(), of_module))
         for place, (name, value) in islice(interpreter.types.items(), of_module, None):
             if is_telling(value):
-                types[place] = variable_of(name, value, interpreter.others.get(place, ()))
+                span = interpreter.numbers.get(place)
+                types[place] = variable_of(name, value, interpreter.others.get(place, ()), span)
         types |= {
             place: Variable(item.name, str(item), kind="loop", trips=item.trips)
             for place, item in interpreter.ranges.items()

@@ -254,6 +254,7 @@ class Interpreter:
         self.tensors: dict[tuple[int, int], NkiTensor] = {}
         # Of other shapes than those of `types` and `tensors`, by the same places: no name begins where one ends.
         self.others: dict[tuple[int, int], list[NkiTensor]] = {}
+        self.numbers: dict[tuple[int, int], tuple[float, float]] = {}  # the least and largest of names with several
         self.doubtful: dict[int, Value] = {}
         self.doubted_by_host: set[int] = set()
         self.tainted: set[Buffer] = set()
@@ -434,13 +435,18 @@ class Interpreter:
             if first is not tensor:
                 self.note_other(place, first, tensor)
 
-    def note_other(self, place: tuple[int, int], first: Value, tensor: NkiTensor) -> None:
-        """Keep a tensor that is bound where another one was first, and is unlike it: of another iteration, or call."""
-        if not isinstance(first, NkiTensor) or is_alike(first, tensor):
-            return
-        known = self.others.setdefault(place, [])
-        if len(known) <= MOST_OTHERS and not any(is_alike(item, tensor) for item in known):
-            known.append(tensor)
+    def note_other(self, place: tuple[int, int], first: Value, value: Value) -> None:
+        """Keep what is bound where another value was first, and is unlike it: of another iteration, or call."""
+        if isinstance(value, NkiTensor):
+            if not isinstance(first, NkiTensor) or is_alike(first, value):
+                return
+            known = self.others.setdefault(place, [])
+            if len(known) <= MOST_OTHERS and not any(is_alike(item, value) for item in known):
+                known.append(value)
+        elif isinstance(value, int | float) and isinstance(first, int | float) and value != first:
+            low, high = self.numbers.get(place, (first, first))
+            if not low <= value <= high:
+                self.numbers[place] = min(low, value), max(high, value)
 
     def note_operation(self, node: ast.AST, frame: Frame) -> None:
         """Count an operation of NKI that was evaluated at `node`."""

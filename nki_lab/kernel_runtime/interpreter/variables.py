@@ -76,8 +76,12 @@ def is_telling(value: Value) -> bool:
     )
 
 
-def variable_of(name: str, value: Value, others: Iterable[NkiTensor] = ()) -> Variable:
-    """Return the summary of a value, and of tensors that are bound at the same place later."""
+def variable_of(
+    name: str, value: Value, others: Iterable[NkiTensor] = (), span: tuple[float, float] | None = None
+) -> Variable:
+    """Return the summary of a value, and of tensors that are bound at the same place later. Of numbers that are bound
+    there the `span` has the least and the largest.
+    """
     if isinstance(value, NkiTensor):
         buffer = value._buffer
         memory = MEMORIES[MEMORY_OF[buffer.space.name]]
@@ -93,7 +97,8 @@ def variable_of(name: str, value: Value, others: Iterable[NkiTensor] = ()) -> Va
             return Variable(name, f"{text}: {variable_of('', value[0]).text}", kind="tensors")
         if len(value) > 16 or any(isinstance(item, list | tuple | dict | NkiTensor) for item in inner):
             return Variable(name, text, kind="tensors" if any(map(_is_tensor, inner)) else "value")
-    return Variable(name, str(value) if isinstance(value, np.dtype) else repr(value)[:200])
+    text = str(value) if isinstance(value, np.dtype) else repr(value)[:200]
+    return Variable(name, text if span is None else f"{text} at first, from {span[0]!r} to {span[1]!r} in all")
 
 
 def _is_tensor(value: object) -> bool:
