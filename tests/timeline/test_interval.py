@@ -122,7 +122,7 @@ def test_a_run_has_its_interval_and_says_where_it_is_from(target: str) -> None:
     assert "published times of" in summary.makespan_interval_basis
     assert summary.makespan_interval_notes == ([] if target == "trn2" else [UNMODELLED["target"]])
     assert json.loads(json.dumps(summary)) == dict(summary)
-    assert f"{low / 1e3:,.2f} to {high / 1e3:,.2f} us" in str(run)
+    assert f" µs, {low / 1e3:.2f} to {high / 1e3:.2f};" in str(run)
 
 
 def test_an_unmeasured_target_has_a_wider_interval() -> None:
