@@ -11,6 +11,7 @@ from typing import Final
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.kernel_runtime.interpreter import ModuleFinder
 from nki_lab.source import SyntaxFacts
+from nki_lab.source.magics import OTHER_CELLS
 from nki_lab.source.names import NameUses
 
 _MOST: Final = 4
@@ -49,7 +50,7 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, list[str
 
 def _is_missing(node: ast.Import | ast.ImportFrom, name: str, file: str, library: ModuleFinder) -> bool:
     if isinstance(node, ast.Import) or not node.level:
-        return library.lacks(name, file)
+        return name != OTHER_CELLS and library.lacks(name, file)
     place = Path(library.place(file))
     if not node.module or node.level > len(place.parents) or not place.is_file():  # a text may have no neighbours
         return False

@@ -10,8 +10,10 @@ from typing import Final
 UNKNOWN: Final = "__builtins__"
 """A name that every module has and whose value no checker knows: the result of a magic."""
 
+OTHER_CELLS: Final = "__other_cells__"
+"""The module of the names that are bound elsewhere."""
 PRELUDE: Final = (
-    "from __other_cells__ import *; import nki, nki.isa as nisa, nki.language as nl, nki.typing as nt, numpy as np"
+    f"from {OTHER_CELLS} import *; import nki, nki.isa as nisa, nki.language as nl, nki.typing as nt, numpy as np"
 )
 """The line above a text that is a part of something: its names may be bound elsewhere, those of NKI by custom."""
 
