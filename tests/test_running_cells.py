@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -87,6 +88,26 @@ def test_a_short_run_shows_its_result_only(busy: Notebook) -> None:
     _, all_shown, shown = _ran(busy, f"%%nki --target trn2\n{ADD}\nadd(x, x);")
     assert all_shown == shown
     assert len(shown) == 1
+
+
+def test_a_view_that_appears_as_its_run_ends_gives_its_place_up_too(
+    busy: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A saved notebook had an empty output above the run, where the processor was busy with others."""
+    from nki_lab.magic import live
+
+    draw = live.draw
+
+    def late(data: Any, *, update: bool = False, **rest: Any) -> None:
+        draw(data, update=update, **rest)
+        if not update:
+            time.sleep(2.0)  # the view is on display, and its thread has not come to say so
+
+    monkeypatch.setattr(live, "draw", late)
+    _, all_shown, shown = _ran(busy, f"%%nki --no-check --target trn2\n{SLOW}\nslow(x)")
+    assert all_shown[0]["text/plain"] == "slow on trn2 is running"
+    assert all(item["text/plain"] for item in shown)
+    assert [MIME in item for item in shown] == [True, False]  # and what is found in the cell
 
 
 def test_a_cancelled_run_says_so_once_and_shows_what_was_done(busy: Notebook) -> None:

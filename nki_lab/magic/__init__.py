@@ -266,6 +266,7 @@ class NkiMagics(Magics):
         drawn_later: bool,
     ) -> None:
         """Show the findings of the run alone, then the runs. IPython displays a run that is the cell's value."""
+        live.stop()  # a view that is about to appear has a place to give up
         run = runs.last
         stays = _stays(runs, live)
         is_drawn = run is not None and run.has_recording and not arguments.no_view and not stays
