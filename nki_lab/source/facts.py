@@ -207,7 +207,7 @@ def syntax_facts(
         module = _module(source, file, lambda text, file: parsed_as_typed(text, file, former))
     else:
         module = _module(source, file, parsed)
-    return _facts(module, kernel_names or (), None if before is None else before.module)
+    return _facts(module, kernel_names or (), None if before is None else before.module, again=as_typed)
 
 
 def known_facts(source: str | bytes, file: str, kernel_names: Iterable[str] = ()) -> SyntaxFacts:
@@ -221,8 +221,10 @@ def facts_of(module: ModuleSource, kernel_names: Iterable[str] = ()) -> SyntaxFa
     return module.once((SyntaxFacts, names), lambda: _facts(module, names, None))
 
 
-def _facts(module: ModuleSource, kernel_names: Iterable[str], before: NameUses | None) -> SyntaxFacts:
-    names = names_of(module.tree, before)
+def _facts(
+    module: ModuleSource, kernel_names: Iterable[str], before: NameUses | None, *, again: bool = False
+) -> SyntaxFacts:
+    names = names_of(module.tree, before, again=again)
     search = KernelSearch(names, kernel_names)
     return SyntaxFacts(
         parsed=module,

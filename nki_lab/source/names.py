@@ -37,7 +37,7 @@ class NameUses:
 
     __slots__ = ("__weakref__", "_parent",
                  "aliases", "annotated", "attributes", "bound", "calls", "children", "declared", "definitions",
-                 "import_nodes", "imports", "loads", "mentions", "node", "stars", "stores",
+                 "import_nodes", "imports", "loads", "mentions", "node", "parts", "stars", "stores",
                  "values")  # fmt: skip
 
     def __init__(self, node: ast.AST) -> None:
@@ -58,6 +58,7 @@ class NameUses:
         self.values: list[tuple[str, ast.expr]] = []  # of the stores, those that are plain assignments
         self.import_nodes: list[ast.Import | ast.ImportFrom] = []
         self.declared: list[str] = []  # global and nonlocal
+        self.parts: dict[ast.AST, NameUses] = {}  # what plain statements of the scope mention, each by itself
 
     @property
     def parent(self) -> NameUses | None:
@@ -70,6 +71,17 @@ class NameUses:
         self.children.append(inner)
         if isinstance(inner.node, (*FUNCTIONS, ast.ClassDef)):
             self.definitions.setdefault(inner.node.name, []).append(inner)
+
+    def include(self, part: NameUses) -> None:
+        """Mention what a plain statement of the scope does, in which no scope begins and nothing is imported."""
+        self.aliases |= part.aliases
+        self.attributes |= part.attributes
+        self.bound |= part.bound
+        self.calls += part.calls
+        self.loads += part.loads
+        self.mentions += part.mentions
+        self.stores += part.stores
+        self.values += part.values
 
     def subtree(self) -> Iterator[NameUses]:
         """This scope and the scopes inside it."""
@@ -94,16 +106,24 @@ class NameUses:
         return next((item for item in self.enclosing() if binds(name, item)), None)
 
 
-def names_of(tree: ast.Module, before: NameUses | None = None) -> NameUses:
+def names_of(tree: ast.Module, before: NameUses | None = None, *, again: bool = False) -> NameUses:
     """Return the module's scope, with the scopes inside it as children.
 
-    Scopes of functions and classes that the module `before` has too, the nodes themselves, move here from there.
+    Scopes of functions and classes that the module `before` has too, the nodes themselves, move here from there; of
+    changed ones the statements that are still there are not walked either, where they were kept to be read `again`.
     """
     module = NameUses(tree)
     known = {} if before is None else {item.node: item for item in before.children}
+    parts = {} if before is None else _parts_of_changed(before, tree)
     stack: list[tuple[ast.AST, NameUses]] = [(tree, module)]
     while stack:
         node, scope = stack.pop()
+        if again and type(node) in _PLAIN:
+            part = parts.get(node) or _part(node)
+            if part is not None:
+                scope.parts[node] = part
+                scope.include(part)
+                continue
         if type(node) not in OWN_SCOPE:
             _note(node, scope)
             stack.extend([(child, scope) for child in _evaluated_children(node) if type(child) is not ast.Constant])
@@ -115,6 +135,26 @@ def names_of(tree: ast.Module, before: NameUses | None = None) -> NameUses:
                 stack.extend((item, inner) for item in _entered(inner))
             scope.adopt(inner)
     return module
+
+
+def _parts_of_changed(before: NameUses, tree: ast.Module) -> dict[ast.AST, NameUses]:
+    """Return what plain statements mention, those of a module and of the functions in it that are not in `tree`."""
+    same = set(tree.body)
+    changed = (scope for item in before.children if item.node not in same for scope in item.subtree())
+    return {node: part for scope in (before, *changed) for node, part in scope.parts.items()}
+
+
+def _part(statement: ast.AST) -> NameUses | None:
+    """Return what a statement mentions; None where a scope begins in it."""
+    part = NameUses(statement)
+    stack = [statement]
+    while stack:
+        node = stack.pop()
+        if type(node) in OWN_SCOPE:
+            return None
+        _note(node, part)
+        stack.extend([child for child in _evaluated_children(node) if type(child) is not ast.Constant])
+    return part
 
 
 def _entered(scope: NameUses) -> list[ast.AST]:
@@ -195,6 +235,7 @@ def _bind(scope: NameUses, name: str) -> None:
     scope.stores.append(name)
 
 
+_PLAIN: Final = frozenset((ast.Expr, ast.Assign, ast.AugAssign, ast.Return))
 _TELLING: Final = frozenset((ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign,
                              ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping, ast.Global,
                              ast.Nonlocal))  # fmt: skip

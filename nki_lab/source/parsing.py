@@ -47,7 +47,7 @@ def parsed_as_typed(text: str, file: str, before: ModuleSource | None = None) ->
     """
     if before is not None and not before.cells:
         lines = tuple(text.split("\n"))
-        half = between(before.lines, lines)
+        half = between(before.lines, lines, before.unread)
         if half is not None:  # otherwise all between two changes would be read
             before = _read_again(before, "\n".join(half), half, file) or before
         module = _read_again(before, text, lines, file)

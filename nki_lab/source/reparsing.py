@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +21,8 @@ FAR: Final = 100
 """Lines between two changes that are read one after the other,"""
 MANY: Final = 20
 """and those that agree in a row where one of them has ended."""
+_SHIFTS: Final = (0, 1, -1, 2, -2, 3, -3)
+"""Lines by which a change moves those below it, the usual first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,40 +163,48 @@ def common_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     return first, next((i for i in range(rest) if old[-1 - i] != new[-1 - i]), rest)
 
 
-def between(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the text with one of two changes that are far from each other; None where there are no such two."""
+def between(old: Sequence[str], new: Sequence[str], unread: Collection[int] = ()) -> tuple[str, ...] | None:
+    """Return the text with one of two changes that are far from each other; None where there are no such two.
+
+    It is the change nearer to the lines of the old text that are `unread`: as long as these are, all between them and
+    another change is read.
+    """
     first, last = common_ends(old, new)
     if min(len(old), len(new)) - first - last < FAR:
         return None
-    end = _agreement(old, new, first)
-    if end is not None:
-        return (*new[:end], *old[end:])
-    kept = _agreement(old[::-1], new[::-1], last)
-    return None if kept is None else (*old[: len(old) - kept], *new[len(new) - kept :])
+    is_later = bool(unread) and min(unread) - first > len(old) - last - max(unread)
+    for latter in (is_later, not is_later):
+        found = _agreement(old[::-1], new[::-1], last, first) if latter else _agreement(old, new, first, last)
+        if found is not None:
+            ends = len(old) - found[0], len(new) - found[1]
+            return (*old[: ends[0]], *new[ends[1] :]) if latter else (*new[: found[1]], *old[found[0] :])
+    return None
 
 
-def _agreement(old: Sequence[str], new: Sequence[str], start: int) -> int | None:
-    """Return the first line from `start` on from which many agree; None where nothing but the end does."""
-    agreed = 0
-    for line in range(start, min(len(old), len(new))):
-        agreed = agreed + 1 if old[line] == new[line] else 0
-        if agreed == MANY:
-            return line + 1 - MANY
+def _agreement(old: Sequence[str], new: Sequence[str], start: int, end: int) -> tuple[int, int] | None:
+    """Return the lines of both texts from which many agree, the first from `start` on and before the `end` last ones;
+    None where there are none. Where a change has moved the lines below it by a few, they are soon to be found.
+    """
+    for shift in _SHIFTS:
+        stop = min(len(old), len(new) - shift) - end
+        agreed = 0
+        for line in range(start, stop if shift == 0 else min(stop, start + FAR)):
+            agreed = agreed + 1 if old[line] == new[line + shift] else 0
+            if agreed == MANY:
+                return line + 1 - MANY, line + 1 - MANY + shift
     return None
 
 
 def _entered(block: Sequence[ast.stmt], first: int, end: int) -> _Step | None:
     """Return the statement whose inner block the change is in."""
-    for at, node in enumerate(block):
-        if (node.end_lineno or 0) <= first:
-            continue
-        if first_line(node) > first or not isinstance(node, _HEADED) or (node.end_lineno or 0) < end:
-            return None
-        for name in ("body", "orelse"):
-            inner = getattr(node, name, [])
-            if inner and first_line(inner[0]) <= first and end < (inner[-1].end_lineno or 0):
-                return _Step(node, name, at)
+    at = bisect_right(block, first, key=lambda node: node.end_lineno or 0)
+    node = block[at] if at < len(block) else None
+    if not isinstance(node, _HEADED) or first_line(node) > first or (node.end_lineno or 0) < end:
         return None
+    for name in ("body", "orelse"):
+        inner = getattr(node, name, [])
+        if inner and first_line(inner[0]) <= first and end < (inner[-1].end_lineno or 0):
+            return _Step(node, name, at)
     return None
 
 
@@ -201,8 +212,8 @@ def _around(
     block: Sequence[ast.stmt], first: int, end: int
 ) -> tuple[tuple[ast.stmt, ...], tuple[ast.stmt, ...]] | None:
     """Return the statements before and after the change but for its neighbours, which may go on in it."""
-    before = sum((node.end_lineno or 0) <= first for node in block)
-    after = sum(first_line(node) > end for node in block)
+    before = bisect_right(block, first, key=lambda node: node.end_lineno or 0)
+    after = len(block) - bisect_right(block, end, key=first_line)
     head, tail = tuple(block[: max(0, before - 1)]), tuple(block[len(block) - max(0, after - 1) :])
     return (head, tail) if head and tail else None
 

@@ -97,7 +97,8 @@ def last_name(node: ast.AST) -> str:
 def first_line(node: ast.AST) -> int:
     """Return the line that a statement begins on, decorators included."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([getattr(node, "lineno", 1), *(item.lineno for item in decorators)])
+    line: int = getattr(node, "lineno", 1)
+    return min([line, *(item.lineno for item in decorators)]) if decorators else line
 
 
 def lines_of(node: ast.stmt) -> tuple[int, int]:

@@ -316,7 +316,10 @@ def check_whole(where: Path, hashes: dict[int, str]) -> None:
     assert opened.hash() == hashes[opened.summary["size"]]
 
 
-def test_two_savers_of_one_folder_take_turns(tmp_path: Path) -> None:
+@pytest.mark.parametrize("attempts", [0, 5])
+def test_two_savers_of_one_folder_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempts: int) -> None:
+    """Who finds it changed again and again, and at last each time, reads it as one of those who take turns."""
+    monkeypatch.setattr(folder, "_ATTEMPTS", attempts)
     where, hashes = tmp_path / "run", {size: Recording(synthetic(size), {"size": size}).hash() for size in (700, 2100)}
     with saver(where, "700"), saver(where, "2100"):
         for _ in range(20):

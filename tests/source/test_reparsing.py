@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_lab.source import ModuleSource, syntax_facts
+from nki_lab.source import ModuleSource, names, syntax_facts
+from nki_lab.source.names import NameUses, names_of
 from nki_lab.source.parsing import parsed_as_typed
 
 KERNEL = '''import nki
@@ -86,6 +87,44 @@ def test_a_change_is_read_as_in_a_new_text(data: st.DataObject) -> None:
         else:
             assert not before.faults
             same(before, parsed_as_typed(text, "k.py"))
+
+
+def changed(data: st.DataObject, lines: list[str]) -> str:
+    """The text after a change of its lines."""
+    at = data.draw(st.integers(0, len(lines) - 1))
+    lines[at : at + data.draw(st.integers(0, 2))] = data.draw(st.lists(st.sampled_from((*TYPED, *LINES)), max_size=3))
+    return "\n".join(lines or [""])
+
+
+def said(module: NameUses) -> list[object]:
+    """All that the scopes of a module mention, in order; nodes are told by identity."""
+    return [
+        (scope.node, scope.parent and scope.parent.node, scope.aliases, scope.annotated, scope.attributes, scope.bound,
+         scope.calls, scope.declared, scope.imports, scope.loads, scope.mentions, scope.stars, scope.stores, scope.values)
+        for scope in module.subtree()
+    ]  # fmt: skip
+
+
+@given(st.data())
+def test_names_after_changes_are_those_of_the_tree(data: st.DataObject) -> None:
+    lines = list(LINES)
+    facts = syntax_facts("\n".join(lines), "k.py", as_typed=True)
+    for _ in range(4):
+        facts = syntax_facts(changed(data, lines), "k.py", as_typed=True, before=facts)
+        assert said(facts.module) == said(names_of(facts.tree))
+        lines = lines or [""]
+
+
+def test_names_of_statements_that_stay_are_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = ["def f(c):", "    for i in c:", *(f"        v{i} = g(v{i}, i + {i})" for i in range(200)), "    return c"]
+    facts = syntax_facts("\n".join(text), "k.py", as_typed=True)
+    seen: list[ast.AST] = []
+    note = names._note
+    monkeypatch.setattr(names, "_note", lambda node, scope: (seen.append(node), note(node, scope)))
+    for typed in ("        w = c", "        w = c.d", "        w = (c"):
+        text[100] = typed
+        facts = syntax_facts("\n".join(text), "k.py", as_typed=True, before=facts)
+    assert len(seen) < 100
 
 
 @pytest.mark.parametrize("line", ["        y = undefined", "        y = (1,", "        if c: y = 1", ""])

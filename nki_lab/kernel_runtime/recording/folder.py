@@ -44,7 +44,7 @@ _DRAFT: Final = "writing"  # of a draft of the manifest: the names of the tables
 _TOKEN: Final = re.compile(r"[0-9a-f]{16}")
 _TABLE_NAME: Final = re.compile(r"nki_lab_[a-z_]+\.[0-9a-f]{16}\.parquet")
 _WORKED_OUT: Final = {"lane_sums", "lane_sum_levels", "triggers", "changes", "exchanges"}  # where a folder has none
-_ATTEMPTS: Final = 20
+_ATTEMPTS: Final = 5
 _FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quotas of this name
 
 
@@ -129,15 +129,16 @@ def _left_behind(folder: Path) -> set[str]:
 def load(path: str | os.PathLike[str]) -> dict[str, Columns]:
     """The tables of the recording in the folder `path`. Raises NKI018, NKI019, NKI020."""
     folder = require_folder(path)
-    for attempt in range(_ATTEMPTS):
+    for _ in range(_ATTEMPTS):
         manifest = _manifest(folder)
         try:
             return _open(folder, manifest)
         except NkiError:
             # A save may have come between: then there is another manifest, and its tables are there.
-            if attempt == _ATTEMPTS - 1 or _manifest(folder) == manifest:
+            if _manifest(folder) == manifest:
                 raise
-    raise AssertionError("unreachable")
+    with locked(folder):  # somebody saves again and again
+        return _open(folder, _manifest(folder))
 
 
 def require_folder(path: str | os.PathLike[str]) -> Path:

@@ -206,14 +206,32 @@ def _word_before(code: str) -> str | None:
 
 def _open_brackets(code: str, whole: str) -> tuple[int, list[Bracket]]:
     """Return where the statement at the end of `code` begins, and the brackets that are open there; `whole` goes on."""
+    at = code.rfind("\n")  # the end of the lines above: what is open there is the same while a line is typed
+    if at < 0 or code.startswith(_OUTER, at):
+        return _followed(code, whole, at + 1, at + 1, [])
+    start, above = _open_above(code[:at])
+    return _followed(code, whole, at, start, list(above))
+
+
+@lru_cache(maxsize=4)
+def _open_above(code: str) -> tuple[int, tuple[Bracket, ...]]:
+    """Return where the statement begins that the last line of `code` is in, and the brackets open at its end."""
     start = max(code.rfind(text) for text in _OUTER) + 1
-    brackets: list[Bracket] = []
-    line_start = start
-    for found in _MARK.finditer(code, start):
+    start, brackets = _followed(code, code, start, start, [], is_typed=False)
+    return start, tuple(brackets)
+
+
+def _followed(
+    code: str, whole: str, at: int, start: int, brackets: list[Bracket], *, is_typed: bool = True
+) -> tuple[int, list[Bracket]]:
+    """Follow the brackets from an offset on, where `brackets` of a statement are open; the last line may be typed."""
+    line_start = code.rfind("\n", 0, at) + 1
+    for found in _MARK.finditer(code, at):
         mark, at = found[0], found.start()
         if mark == "\n":
             line_start = at + 1
-            if _begins_statement(whole, line_start, brackets, last=code.find("\n", line_start) < 0):
+            last = is_typed and code.find("\n", line_start) < 0
+            if _begins_statement(whole, line_start, brackets, last=last):
                 brackets.clear()
                 start = line_start
         elif mark == ";":
