@@ -78,7 +78,7 @@ def _drop_output() -> None:
 
 
 def _place(text: str) -> str:
-    """Return the path that an option names; an empty one is an error, as of a variable of the shell that is not set."""
+    """Return the path that an argument names; an empty one is an error, as of a shell variable that is not set."""
     if not text:
         raise argparse.ArgumentTypeError("the path is empty")
     return text
@@ -131,7 +131,8 @@ def parser() -> argparse.ArgumentParser:
             "--color", choices=colour.CHOICES, default="auto", help="colours of findings (default: on terminals)"
         )
         for option, settings in options.items():
-            named = option.startswith("--") and settings.get("metavar") in ("FILE", "FOLDER")
+            kinds = ("FILE", "FOLDER") if option.startswith("--") else ("PATH",)
+            named = settings.get("metavar") in kinds
             subparser.add_argument(option, **{"type": _place, **settings} if named else settings)
         subparser.set_defaults(command=function)
         return subparser

@@ -10,11 +10,13 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from nki_lab.diagnostic import coded_error
+from nki_lab.cli import colour
+from nki_lab.diagnostic import NkiError, coded_error
 
 if TYPE_CHECKING:
     from nki_lab.result.comparison import RunComparison
 
+USAGE: Final = 2
 _RECORDING: Final = "the folder of a saved run, or of a Neuron Explorer profile"
 
 OPTIONS: Final[dict[str, Mapping[str, Any]]] = {
@@ -31,10 +33,16 @@ OPTIONS: Final[dict[str, Mapping[str, Any]]] = {
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """Print what changes from a recording to another one; status 1 where the latency grows by more than allowed."""
+    """Print what changes from a recording to another one; status 1 where the latency grows by more than allowed, 2
+    where what is allowed is no share.
+    """
     from nki_lab.result import open as open_run
 
-    allowed = None if arguments.fail_on is None else share_of(arguments.fail_on)
+    try:
+        allowed = None if arguments.fail_on is None else share_of(arguments.fail_on)
+    except NkiError as error:
+        print(colour.shown(str(error), sys.stderr, arguments.color), file=sys.stderr)
+        return USAGE
     found = open_run(arguments.before).compare(open_run(arguments.after))
     if arguments.html:
         found.to_html(arguments.html)

@@ -6,6 +6,8 @@ import contextlib
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter
+from inspect import signature as signature_of
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,14 +75,31 @@ def _first(error: BaseException) -> str:
 
 def _compared(name: str, scopes: Sequence[Mapping[str, Any]], found: Sequence[Signature], arch: Arch) -> Verdict:
     """Compare a kernel with each signature that is known of it."""
+    if name not in scopes[0]:
+        return Verdict(name, "not run", "a function or class makes it: only kernels of the module itself are run")
+    needed = _needed(scopes[0][name])
     known = [item for item in found if not item.assumed and not _has_unknown(item)]
-    if not known:
-        return Verdict(name, "not run", "its arguments are not known: pass --arg NAME=dtype[sizes]")
+    if not known and needed:
+        options = " ".join(f"--arg {item}=dtype[sizes]" for item in needed)
+        return Verdict(name, "not run", f"its arguments are not known: pass {options}")
+    known = known or [Signature()]
     verdicts = [_with_arguments(name, scopes, item, arch) for item in known]
     worst = [item for item in verdicts if item.outcome == "different"] or [
         item for item in verdicts if item.outcome == "not run"
     ]
     return worst[0] if worst else verdicts[0]
+
+
+def _needed(kernel: object) -> list[str]:
+    """Return the parameters of a kernel without which it cannot run."""
+    from nki_lab.dialects.kernel import as_kernel
+
+    kinds = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    try:
+        parameters = signature_of(as_kernel(kernel).function).parameters.values()
+    except (NkiError, TypeError, ValueError):  # the name stands for something else by now
+        return ["NAME"]
+    return [item.name for item in parameters if item.default is Parameter.empty and item.kind not in kinds]
 
 
 def _has_unknown(signature: Signature) -> bool:

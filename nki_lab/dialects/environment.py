@@ -192,7 +192,7 @@ def cache_folder() -> Path | None:
     if text.casefold() in ("0", "off", "false", "no"):
         return None
     if text:
-        return Path(text)
+        return Path(os.path.expanduser(text))  # noqa: PTH111 - a user that is not known stays as it is
     home = os.path.expanduser("~")  # noqa: PTH111 - without a home the text stays as it is
     named = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME", "")
     usual = os.path.join(home, "Library", "Caches") if sys.platform == "darwin" else os.path.join(home, ".cache")  # noqa: PTH118

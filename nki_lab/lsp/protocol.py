@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Generator
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest, JsonRpcServerNotInitialized
@@ -18,6 +18,17 @@ if typing.TYPE_CHECKING:
     from nki_lab.lsp.texts import Texts
 
 
+_SYNCHRONIZING: Final = (
+    lsp.TEXT_DOCUMENT_DID_OPEN,
+    lsp.TEXT_DOCUMENT_DID_CHANGE,
+    lsp.TEXT_DOCUMENT_DID_CLOSE,
+    lsp.NOTEBOOK_DOCUMENT_DID_OPEN,
+    lsp.NOTEBOOK_DOCUMENT_DID_CHANGE,
+    lsp.NOTEBOOK_DOCUMENT_DID_CLOSE,
+)
+"""What keeps the texts of the server those of the editor."""
+
+
 class Host(Protocol):
     """The server as the protocol sees it."""
 
@@ -28,6 +39,7 @@ class Host(Protocol):
     def text_changed(self, uri: str, *, opened: bool = False) -> None: ...
     def unit_closed(self, uri: str, cells: list[str]) -> None: ...
     def leave(self, status: int) -> None: ...
+    def complain(self, text: str) -> None: ...
 
 
 class Dialogue(LanguageServerProtocol):
@@ -66,14 +78,45 @@ class Dialogue(LanguageServerProtocol):
         try:
             return super().structure_message(data)
         except JsonRpcException as error:
-            if data.get("method") == lsp.INITIALIZE:  # what an editor can do is told wrong: it can do the least
-                return super().structure_message(data | {"params": {"capabilities": {}, "processId": None}})
+            if data.get("method") == lsp.INITIALIZE:
+                return super().structure_message(data | {"params": self._understood(data.get("params"))})
+            bare = _without_nulls(data.get("params"))
+            if "method" in data and bare != data.get("params"):  # some editors send null for what they leave out
+                return self.structure_message(data | {"params": bare})
+            if data.get("method") in _SYNCHRONIZING and "id" not in data:
+                self.host.complain(
+                    f"a message {data['method']} whose parameters have not the protocol's form is passed over:"
+                    " findings may be about an older text until the file is closed and opened again"
+                )
             if _is_id(data.get("id")) and "method" in data:
                 self._send_response(data["id"], error=error.to_response_error())
             asked = self._request_futures.pop(data["id"], None) if _is_answer(data) else None
             if asked is not None:
-                asked.set_exception(error)
+                asked.set_exception(type(error)())  # another object: who waits for it clears the frames it came through
             raise
+
+    def _understood(self, params: object) -> dict[str, Any]:
+        """Return those parameters of `initialize` that have the protocol's form: one that has not costs no other."""
+        message = {"jsonrpc": self.VERSION, "id": 0, "method": lsp.INITIALIZE}
+        least: dict[str, Any] = {"capabilities": {}, "processId": None}
+        given = params if isinstance(params, dict) else {}
+
+        def fits(**more: object) -> bool:
+            try:
+                super(Dialogue, self).structure_message(message | {"params": least | more})
+            except JsonRpcException:
+                return False
+            return True
+
+        found = {name: value for name, value in given.items() if name != "capabilities" and fits(**{name: value})}
+        able: dict[str, Any] = {}
+        groups = given.get("capabilities")
+        for group, members in groups.items() if isinstance(groups, dict) else ():
+            if fits(capabilities={group: members}):
+                able[group] = members
+            elif isinstance(members, dict):
+                able[group] = {name: item for name, item in members.items() if fits(capabilities={group: {name: item}})}
+        return least | found | {"capabilities": able}
 
     def handle_message(self, message: Any) -> None:
         """Take a message; a request before `initialize` or after `shutdown` is refused."""
@@ -143,6 +186,13 @@ class Dialogue(LanguageServerProtocol):
         """End with status 0 after `shutdown`, with 1 otherwise."""
         self.host.leave(0 if self._shutdown else 1)
         yield from ()
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return parameters without members that are null."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _is_answer(data: dict[str, Any]) -> bool:

@@ -126,7 +126,7 @@ def module_of(uri: str, texts: Sequence[Text], *, is_notebook: bool) -> Module:
     A text in language `nki` is what an extension has cut out of the cells of a notebook, and some editors open each
     cell by itself: names of the other cells are not at hand.
     """
-    alone = not is_notebook and (texts[0].language == "nki" or "notebook-cell" in urlsplit(texts[0].uri).scheme)
+    alone = not is_notebook and (texts[0].language == "nki" or "notebook-cell" in _split(texts[0].uri)[0])
     opened = is_notebook and any(magics.binds_unseen(text.text) for text in texts)
     sources = [PRELUDE] if alone or opened else []
     starts, above = [], len(sources)
@@ -142,13 +142,22 @@ def module_of(uri: str, texts: Sequence[Text], *, is_notebook: bool) -> Module:
 
 def path_of(uri: str) -> str:
     """Return the path of a `file:` URI; empty for others. Windows drives lose the slash above them."""
-    parts = urlsplit(uri)
-    if parts.scheme != "file":
+    scheme, host, place = _split(uri)
+    path = unquote(place)
+    if scheme != "file" or "\0" in path:
         return ""
-    path = unquote(parts.path)
     if len(path) > 2 and path[0] == "/" and path[2] == ":":
         path = path[1:]
-    return f"//{parts.netloc}{path}" if parts.netloc else path
+    return f"//{host}{path}" if host not in ("", "localhost") else path
+
+
+def _split(uri: str) -> tuple[str, str, str]:
+    """Return the scheme, host and path of a URI; empty ones of what is no URI."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # a bracket or a letter that cannot be in the name of a host
+        return "", "", ""
+    return parts.scheme, parts.netloc, parts.path
 
 
 @dataclass(slots=True)

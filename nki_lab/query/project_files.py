@@ -27,7 +27,9 @@ KEPT: Final = 4 * MOST_FILES
 """Files whose imports are remembered, by modification time and size."""
 
 _IMPORT: Final = re.compile(
-    rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))", re.MULTILINE
+    rb"(?:^(?:\xef\xbb\xbf)?|[:;])[ \t]*"
+    rb"(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))",
+    re.MULTILINE,
 )
 _WORD: Final = re.compile(rb"\w+")
 _PASSED_OVER: Final = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist"})
@@ -38,16 +40,17 @@ _Key = tuple[str, int, int]
 _imports: OrderedDict[_Key, frozenset[bytes]] = OrderedDict()
 
 
-def callers_of(path: str, names: frozenset[str], library: ModuleFinder) -> list[str]:
-    """Return the files of a project that import the module at `path` and mention one of its functions.
+def callers_of(path: str, names: frozenset[str], library: ModuleFinder, folders: tuple[str, ...] = ()) -> list[str]:
+    """Return the files of a project, and of further folders, that import the module at `path` and mention one of its
+    functions.
 
     The tests of the module come first, then other files by their names.
     """
     if library.stamp(path) is None or not names:
         return []
-    asked = (path, names)
+    asked = (path, names, folders)
     if asked not in library.remembered:
-        library.remembered[asked] = _found(path, names, library)
+        library.remembered[asked] = _found(path, names, library, folders)
     found: list[str] = library.remembered[asked]
     return found
 
@@ -63,14 +66,14 @@ def _names_of(path: str) -> set[bytes]:
     return {os.fsencode(_stem(path)), os.fsencode(os.path.basename(os.path.dirname(path)))}
 
 
-def _found(path: str, names: frozenset[str], library: ModuleFinder) -> list[str]:
+def _found(path: str, names: frozenset[str], library: ModuleFinder, folders: tuple[str, ...]) -> list[str]:
     stem, folder = _stem(path), os.path.dirname(path)
     modules = _names_of(path)
     packages = {item.encode() for item in _packages(folder, library)}
     wanted = {name.encode() for name in names}
     words = re.compile(rb"\b(?:%s)\b" % b"|".join(map(re.escape, sorted(wanted))))
     found = []
-    for candidate, key in _files(path, library):
+    for candidate, key in _files(path, library, folders):
         imported = _imported(key, library.buffers)
         named = not imported.isdisjoint(wanted)
         beside = os.path.dirname(candidate) == folder
@@ -102,16 +105,19 @@ def _is_test(path: str) -> bool:
     return name.startswith("test_") or name.endswith("_test.py")
 
 
-def _files(path: str, library: ModuleFinder) -> list[tuple[str, _Key]]:
-    """Return the Python files of the project that `path` is in.
+def _files(path: str, library: ModuleFinder, folders: tuple[str, ...]) -> list[tuple[str, _Key]]:
+    """Return the Python files of the project that `path` is in, and of further folders.
 
     Without a project these are the files beside it, and those of the folders with tests near it.
     """
     root = library.project(path, FOLDERS_UP) or os.path.dirname(path)
-    if root not in library.remembered:
-        library.remembered[root] = list(_listed(path, library))
-    found: list[tuple[str, _Key]] = library.remembered[root]
-    return found
+    if (root, folders) not in library.remembered:
+        found = dict(_listed(path, library))
+        for folder in folders:
+            found |= dict(_in_folders([(folder, True)], library.buffers))
+        library.remembered[root, folders] = list(found.items())
+    listed: list[tuple[str, _Key]] = library.remembered[root, folders]
+    return listed
 
 
 def files_below(folder: str) -> Iterator[tuple[str, _Key]]:
@@ -185,8 +191,17 @@ def _imported(key: _Key, buffers: Mapping[str, Buffer]) -> frozenset[bytes]:
 
 def _words(text: bytes) -> frozenset[bytes]:
     """Return the words in the imports of a text."""
-    found = (part for item in _IMPORT.finditer(text) for part in item.groups() if part)
-    return frozenset(word for part in found for word in _WORD.findall(part))
+    words: set[bytes] = set()
+    at = text.find(b"import")
+    while at >= 0:  # most lines have none
+        start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+        end = len(text) if end < 0 else end
+        if b"(" in text[at:end]:
+            end = max(end, text.find(b")", at) + 1)
+        for item in _IMPORT.finditer(text, start, end):
+            words.update(word for part in item.groups() if part for word in _WORD.findall(part))
+        at = text.find(b"import", end)
+    return frozenset(words)
 
 
 def _text(path: str, buffers: Mapping[str, Buffer]) -> bytes:

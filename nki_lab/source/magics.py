@@ -25,14 +25,19 @@ _BINDING: Final = frozenset({"run", "pylab", "load", "store", "autocall"})
 _CELL_MAGIC: Final = re.compile(r"%%(\w*)")
 _TARGET: Final = re.compile(r"%%nki\b.*?\s--target(?:=|\s+)['\"]?([\w-]+)")
 _LINE_MAGIC: Final = re.compile(r"[%!]|\?{1,2}\s*[\w.*%]|,|;(?=\w)|/(?=\w)")
-_ASSIGNED: Final = re.compile(r"(?P<head>[^\W\d][\w\s,.*\[\]'\"()]*?=\s*)(?:%(?=[^\W\d])|!(?!=))")
+_ASSIGNED: Final = re.compile(
+    r"(?P<head>[^\W\d](?:'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|[\w\s,.*\[\]():])*?=\s*)(?:%(?=[^\W\d])|!(?!=))"
+)
 _HELP: Final = re.compile(r"[%\w.*\[\]'\"()]+\?{1,2}\s*$")
 _TOKEN: Final = re.compile(r"'''|\"\"\"|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|#.*|[(\[{]|[)\]}]|\\$")
 """Strings, comments, brackets, line joins."""
 
 
 def python_of(cell: str) -> str:
-    """Return the Python of a notebook cell: as many lines, magics replaced by statements that say nothing."""
+    """Return the Python of a notebook cell: as many lines, magics replaced by statements that say nothing.
+
+    A cell that is indented as a whole, which IPython runs, stands below a condition on the empty line above it.
+    """
     lines = cell.split("\n")
     first = next((i for i, line in enumerate(lines) if line.strip()), 0)
     magic = _CELL_MAGIC.match(lines[first].lstrip())
@@ -40,6 +45,10 @@ def python_of(cell: str) -> str:
         if magic[1] not in _PYTHON_BODIES:
             return "\n" * (len(lines) - 1)
         lines[first] = ""
+    body = next((i for i, line in enumerate(lines) if line.strip()), 0)
+    code = next((line for line in lines[body:] if line.strip() and line.lstrip()[0] != "#"), "")
+    if body and lines[body][0] in " \t" and code[:1] in (" ", "\t"):
+        lines[body - 1] = "if 1:"
     state = _State()
     joined = False
     for number, line in enumerate(lines):

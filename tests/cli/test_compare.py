@@ -81,7 +81,7 @@ def test_html_is_a_page_that_asks_nobody(
 
 @pytest.mark.parametrize("text", ["", "x", "-5%", "5%%", "nan", "1e3", "5 percent"])
 def test_a_wrong_share_is_said(text: str, saved: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["compare", *saved, f"--fail-on={text}"]) == 1
+    assert cli.main(["compare", *saved, f"--fail-on={text}"]) == 2
     found = capsys.readouterr()
     assert found.out == ""
     assert found.err.startswith("NKI012 ")

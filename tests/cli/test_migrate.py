@@ -52,12 +52,21 @@ def test_arguments_go_to_the_kernels_that_have_them(file: Path, capsys: pytest.C
     assert cli.main(["migrate", str(file), *ARGUMENT, "--verify"]) == 1
     out = capsys.readouterr().out
     assert "kernel: equal on (x=float32[128,512])" in out
-    assert "other: its arguments are not known" in out and "new error" not in out
+    missing = "pass --arg x=dtype[sizes] --arg y=dtype[sizes]\n"
+    assert f"other: its arguments are not known: {missing}" in out and "new error" not in out
 
 
 def test_a_kernel_without_shapes_is_not_compared_and_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["migrate", str(file), "--verify"]) == 1
     assert "its arguments are not known: pass --arg" in capsys.readouterr().out
+
+
+def test_a_kernel_that_a_function_makes_is_not_compared(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    start = KERNEL.index("@nki.jit")
+    inner = "".join(f"    {line}\n" for line in KERNEL[start:].splitlines())
+    file.write_text(f"{KERNEL[:start]}def make():\n{inner}    return kernel\n\n\nother = nki.jit(print)\n")
+    assert cli.main(["migrate", str(file), *ARGUMENT, "--verify"]) == 1
+    assert "kernel: a function or class makes it: only kernels of the module itself are run" in capsys.readouterr().out
 
 
 def test_shapes_come_from_the_project_as_for_check(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

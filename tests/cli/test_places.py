@@ -60,6 +60,17 @@ def test_an_empty_path_is_a_wrong_command_line(option: str, run: Path, capsys: p
     assert capsys.readouterr().err.endswith(f"error: argument {option}: the path is empty\n")
 
 
+@pytest.mark.parametrize("command", [["check", "--fix"], ["migrate", "--write"], ["signatures", "--clear"]])
+def test_an_empty_path_is_not_the_folder_at_hand(
+    command: list[str], kernel: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(Path(kernel.partition("::")[0]).parent)
+    with pytest.raises(SystemExit) as caught:
+        cli.main([*command, ""])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.endswith("error: argument PATH: the path is empty\n")
+
+
 @pytest.mark.parametrize("pair", [("--html", "--perfetto"), ("--explorer", "--csv"), ("--csv", "--save")])
 def test_two_forms_in_one_place_are_refused_before_anything_is_written(
     pair: tuple[str, str], run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

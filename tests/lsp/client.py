@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 45.0
@@ -27,11 +27,17 @@ PULLING: Message = {
 }
 
 
+class Refused:
+    """The answer to a request that an editor does not know."""
+
+    error: ClassVar[Message] = {"code": -32601, "message": "no such method"}
+
+
 class Client:
     """Speaks with one server.
 
-    Requests of the server are answered by `replies`, values or functions of the parameters; with null where that has
-    nothing.
+    Requests of the server are answered by `replies`, values, refusals or functions of the parameters; with null where
+    that has nothing.
     """
 
     def __init__(self, source: BinaryIO, sink: BinaryIO, process: subprocess.Popen[bytes]) -> None:
@@ -88,7 +94,8 @@ class Client:
             if "method" in message and "id" in message:
                 reply = self.replies.get(message["method"])
                 result = reply(message["params"]) if callable(reply) else reply
-                self.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
+                answer = {"error": result.error} if isinstance(result, Refused) else {"result": result}
+                self.send({"jsonrpc": "2.0", "id": message["id"]} | answer)
             if wanted(message):
                 return message
 

@@ -143,6 +143,7 @@ def test_a_rename_follows_the_scopes_of_python(text: str, new: str) -> None:
         ("def f(⟦⟧x, **more): pass\nf(y=1)\n", "passes y already"),
         ("class C:\n    def m(self, ⟦⟧x): pass\ndef g(c): c.m(x=1)\n", "function that is not known"),
         ("def f(⟦⟧x): pass\ndef g(h): h(x=1)\n", "function that is not known"),
+        ("def f(⟦⟧x): pass\nd = {1: f}\nd[1](x=1)\n", "function that is not known"),
         ("⟦⟧len(1)\n", "len is a builtin of Python"),
         ("import ⟦⟧os\n", "os is a name of os"),
         ("from os import ⟦⟧path\n", "os.path is a name of os"),

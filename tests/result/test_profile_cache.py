@@ -15,6 +15,7 @@ import pytest
 import nki_lab
 from nki_lab.cli import main
 from nki_lab.diagnostic import NkiError
+from nki_lab.dialects.environment import cache_folder
 from nki_lab.result import cached_profile, calls
 from nki_lab.result.profile_cache import ProfileCache
 
@@ -261,6 +262,13 @@ def test_a_folder_of_any_name_keeps_no_profile_from_being_made(
     monkeypatch.setenv("NKI_LAB_CACHE", str(here.folder / name))
     for _ in range(2):
         assert profile().ok
+
+
+def test_a_tilde_stands_for_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.setenv("NKI_LAB_CACHE", "~/x")
+    assert cache_folder() == tmp_path / "x"
 
 
 def test_the_command_shows_and_clears_the_cache(here: ProfileCache, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from lsprotocol import types as lsp
 from nki_lab.diagnostic import Span
 from nki_lab.isa.arch import arch_of
 from nki_lab.lsp.checker import known_of
+from nki_lab.lsp.markup import markup
 from nki_lab.lsp.navigation import open_modules, workspace_of
 from nki_lab.lsp.server import Requests, Server
 from nki_lab.query.completion import Completion, Completions, completions, full_text, inserted
@@ -64,13 +65,15 @@ async def complete(server: Server, params: lsp.CompletionParams) -> lsp.Completi
     return _Shown(server, found, place.range, whole.range, arch.target).items()
 
 
-async def resolve(_server: Server, item: lsp.CompletionItem) -> lsp.CompletionItem:
+async def resolve(server: Server, item: lsp.CompletionItem) -> lsp.CompletionItem:
     """Return a completion with the whole documentation of its name."""
     data = item.data
     if isinstance(data, list | tuple) and len(data) == 2 and all(isinstance(part, str) for part in data):
         text = await asyncio.to_thread(full_text, data[0], arch_of(data[1]))
         if text is not None:
-            item.documentation = lsp.MarkupContent(lsp.MarkupKind.Markdown, text)
+            able = server.client_capabilities.text_document
+            shown = able.completion.completion_item if able is not None and able.completion is not None else None
+            item.documentation = markup(text, shown.documentation_format if shown is not None else None)
     return item
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
 
 from nki_lab.lsp.convert import plain
 from nki_lab.lsp.server import Requests, Server
@@ -21,6 +23,7 @@ async def initialized(server: Server, _params: lsp.InitializedParams) -> None:
     workspace = server.client_capabilities.workspace
     server.take_folders()
     wanted: list[tuple[str, object]] = []
+    steps: list[Awaitable[object]] = []
     if workspace is not None and _registers(workspace.did_change_configuration):
         wanted.append((lsp.WORKSPACE_DID_CHANGE_CONFIGURATION, None))
     if workspace is not None and _registers(workspace.did_change_watched_files):
@@ -28,9 +31,10 @@ async def initialized(server: Server, _params: lsp.InitializedParams) -> None:
         wanted.append((lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES, lsp.DidChangeWatchedFilesRegistrationOptions(watchers)))
     if wanted:
         registrations = [lsp.Registration(id=method, method=method, register_options=more) for method, more in wanted]
-        await server.client_register_capability_async(lsp.RegistrationParams(registrations))
+        steps.append(server.client_register_capability_async(lsp.RegistrationParams(registrations)))
     if workspace is not None and workspace.configuration:
-        await refresh(server, None)
+        steps.append(refresh(server, None))
+    await asyncio.gather(*steps)  # an editor that refuses one is asked for the other all the same
 
 
 def _registers(part: object) -> bool:
@@ -50,9 +54,13 @@ async def refresh(server: Server, given: object) -> None:
         folders = list(server.project.folders.items())
         items = [lsp.ConfigurationItem(section=SECTION)]
         items += [lsp.ConfigurationItem(scope_uri=uri, section=SECTION) for uri, _ in folders]
-        found = list(await server.workspace_configuration_async(lsp.ConfigurationParams(items)) or ())
+        try:
+            found = list(await server.workspace_configuration_async(lsp.ConfigurationParams(items)) or ())
+        except JsonRpcException as error:
+            server.complain(f"the editor's answer to {lsp.WORKSPACE_CONFIGURATION} has no settings: {error}")
+            found = [given]
         settings.forget_folders()
-        settings.take(plain(found[0]) if found else None)
+        settings.take(plain(found[0]) if found else given)
         for (_, folder), values in zip(folders, found[1:], strict=False):
             settings.take(plain(values), str(folder))
     else:

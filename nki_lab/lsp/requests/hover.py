@@ -9,6 +9,7 @@ from lsprotocol import types as lsp
 
 from nki_lab import query
 from nki_lab.lsp.checker import findings_of, standing_of
+from nki_lab.lsp.markup import markup
 from nki_lab.lsp.server import Requests, Server
 from nki_lab.printable import printable
 from nki_lab.query.hovers import hover_at
@@ -38,8 +39,9 @@ async def hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
 
     shown = await server.trees.analysed(module, text)
     parts = [part for part in (shown, query.findings_text(here)) if part]
-    markdown = printable("\n\n---\n\n".join(parts))
-    return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, markdown)) if parts else None
+    able = server.client_capabilities.text_document
+    formats = able.hover.content_format if able is not None and able.hover is not None else None
+    return lsp.Hover(markup(printable("\n\n---\n\n".join(parts)), formats)) if parts else None
 
 
 async def _read(server: Server, uri: str) -> None:

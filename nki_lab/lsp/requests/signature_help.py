@@ -9,6 +9,7 @@ from lsprotocol import types as lsp
 
 from nki_lab import query
 from nki_lab.lsp.checker import known_of
+from nki_lab.lsp.markup import markup
 from nki_lab.lsp.navigation import open_modules, workspace_of
 from nki_lab.lsp.server import Requests, Server
 from nki_lab.query.navigation.workspace import Workspace
@@ -38,10 +39,11 @@ async def signature_help(server: Server, params: lsp.SignatureHelpParams) -> lsp
     able = text.signature_help.signature_information if text is not None and text.signature_help is not None else None
     offsets = able is not None and able.parameter_information is not None
     offsets = offsets and bool(able.parameter_information.label_offset_support)  # type: ignore[union-attr]
+    formats = able.documentation_format if able is not None else None
     parameters = [
         lsp.ParameterInformation(
             (item.start, item.end) if offsets else found.label[item.start : item.end],
-            lsp.MarkupContent(lsp.MarkupKind.Markdown, item.text),
+            markup(item.text, formats),
         )
         for item in found.parameters
     ]

@@ -250,9 +250,9 @@ class _Renaming:
         func = call.func
         if isinstance(func, ast.Attribute):
             return func.attr == name and self._resolver.called(reading, scope, call) is None
-        if not isinstance(func, ast.Name):
-            return self._resolver.called(reading, scope, call) is None
         target = self._resolver.called(reading, scope, call)
+        if not isinstance(func, ast.Name | ast.Subscript):
+            return target is None
         bindings = target.scope.bindings(target.name) if isinstance(target, Bound) else []
         return target is None or any(item.role in ("parameter", "write") for item in bindings)
 

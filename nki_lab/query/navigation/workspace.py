@@ -136,7 +136,7 @@ class Workspace:
     def users(self, path: str, names: Iterable[str]) -> list[str]:
         """Return the files that may import the module at `path` and mention one of its names; `path` is left out."""
         wanted = frozenset(names)
-        found = dict.fromkeys(callers_of(path, wanted, self.library) if wanted else ())
+        found = dict.fromkeys(callers_of(path, wanted, self.library, self.folders) if wanted else ())
         words = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(wanted)))})\b")
         for other, source in self.texts.items():
             text = source if isinstance(source, str) else "\n".join(source)
