@@ -37,6 +37,14 @@ def on_one_line(text: str) -> str:
     return text if text.isprintable() else _IN_LINE.sub(_written_out, text)
 
 
+def shown(value: object) -> str:
+    """Return a value as a message shows it: Python's text for it, of which only the first line.
+
+    Tensors of a run and arrays go on with their elements.
+    """
+    return repr(value).split("\n", 1)[0]
+
+
 def as_json(data: object) -> str:
     """Return data as JSON in ASCII, without control characters."""
     return json.dumps(data, indent=1).replace("\x7f", "\\u007f")

@@ -64,10 +64,13 @@ def _loading(scene: Scene, call: Call, operand: str, partitions: int) -> Call:
     return call.but(reduce_cmd=member("reduce_cmd", command)) if command else call
 
 
+_NOT_CUMULATIVE = ("int32", "uint32", "tfloat32", "bool_", "float8_e8m0fnu")
+
+
 def _cumulative(scene: Scene) -> Call:
     choice, arch = scene.choice, scene.arch
     shape = draw_shape(scene, most=256)
-    kinds = [name for name in dtypes_of(arch) if name not in ("int32", "uint32")]
+    kinds = [name for name in dtypes_of(arch) if name not in _NOT_CUMULATIVE]
     src = tile(scene, put(scene, _BOTH), choice.pick(kinds), shape, flavour=draw_flavour(choice))
     dst = output(scene, put(scene, _BOTH), shape, [src], choice.pick(kinds))
     call = Call("tensor_scalar_cumulative", {
@@ -109,8 +112,8 @@ def _activation_reduce(scene: Scene) -> Call:
     dst = output(scene, put(scene, _BOTH), shape, [data], draw_dtype(choice, arch))
     name = choice.pick(("exp", "copy", "square", "sigmoid", "tanh", "gelu"))
     arguments: dict[str, Any] = {"dst": dst, "op": op(name), "data": data, "reduce_op": op("add")}
-    if choice.chance(80):
-        arguments["reduce_res"] = column(scene, draw_dtype(choice, arch), shape[0], written=True)
+    kept = choice.chance(80)
+    arguments["reduce_res"] = column(scene, draw_dtype(choice, arch), shape[0], written=True) if kept else None
     if choice.chance(40):
         arguments["scale"] = column(scene, "float32", shape[0], flavour="positive") if choice.chance(50) else 0.25
     if choice.chance(40):

@@ -301,6 +301,12 @@ WRONG = [
     ("ncc.all_reduce([x], [x], GROUP, nl.add, prio=1)", "NKI002"),
     ("ncc.collective_permute_implicit([[x]], [[x]], GROUP, channel_ids=[1])", "NKI012"),
     ("ncc.collective_permute([x], [x], [(0, 0), (0, 1)])", "NKI012"),
+    ("ncc.collective_permute([x], [x], [0, 1])", "NKI012"),
+    ("ncc.collective_permute([x, x], [x, x], [(0, 0)])", "NKI012"),
+    ("ncc.collective_permute_implicit([x], [x], GROUP)", "NKI013"),
+    ("ncc.collective_permute_implicit([[x]], [[x]], GROUP, channel_ids=0)", "NKI012"),
+    ("ncc.ReplicaGroup([0, 1])", "NKI012"),
+    ("ncc.all_gather_v([x], [x], [[0]], x)", "NKI202"),
     (f"ncc.all_to_all_v([x], [x], GROUP, {_MADE.format('(3, 2), nl.uint32')})", "NKI203"),
     (f"ncc.all_to_all_v([x], [{_MADE.format('(4,), nl.int8')}], GROUP, {_COUNTS})", "NKI207"),
     (f"ncc.all_to_all_v([x], [{_MADE.format('(8, 16), x.dtype')}[:, 0:4]], GROUP, {_COUNTS})", "NKI201"),
@@ -311,6 +317,50 @@ WRONG = [
 def test_what_is_wrong_with_a_call_is_said_by_run_and_editor_alike(call: str, code: str) -> None:
     head = "import nki.collectives as ncc\nGROUP = ncc.ReplicaGroup([[0]])\n"
     assert agreed(call, head).code == code
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "ncc.all_reduce([t], [t], GROUP, nl.add)",
+        "ncc.all_gather([t], [t], GROUP, 0)",
+        "ncc.reduce_scatter([t], [t], GROUP, 0, nl.add)",
+        "ncc.collective_permute_implicit([[t]], [[t]], GROUP)",
+        "ncc.collective_permute_implicit_reduce([[t]], [[t]], [[t]], GROUP, nl.add)",
+    ],
+)
+def test_tiles_that_ranks_exchange_have_one_free_dimension(call: str) -> None:
+    head = "import nki.collectives as ncc\nGROUP = ncc.ReplicaGroup([[0]])\n"
+    body = "t = nl.load(x).reshape((128, 4, 16))\n"
+    found = agreed(body + call, head)
+    assert found.code == "NKI205"
+    assert agreed(body.replace("4, 16", "64") + call, head).code == ""
+
+
+def test_what_is_no_replica_group_is_said_of_collectives_of_any_length() -> None:
+    def kernel(x):
+        out, counts = output((8, 16)), nl.ndarray((3, 4), nl.uint32, buffer=nl.shared_hbm)
+        ncc.all_gather_v([x], [out], [[0, 1, 2, 3]], counts)
+        return out
+
+    found = refused(nki.jit(kernel)[2], X[0])
+    assert (found.code, found.operand) == ("NKI012", "replica_group")
+
+
+@pytest.mark.parametrize(
+    ("permutes", "limit"), [(True, "one tensor"), (False, "one tensor, or several that are in HBM")]
+)
+def test_how_many_tensors_go_at_once_depends_on_the_collective(permutes: bool, limit: str) -> None:
+    def kernel(x):
+        if permutes:
+            ncc.collective_permute([x, x], [x, x], [(0, 0)])
+        else:
+            tile = nl.load(x)
+            ncc.all_reduce([tile, tile], [tile, tile], ReplicaGroup([[0]]), nl.add)
+        return x
+
+    found = refused(kernel, X[0])
+    assert (found.limit, found.help) == (limit, "call it once for each tensor")
 
 
 # -- one rank --------------------------------------------------------------------------------------------------------------

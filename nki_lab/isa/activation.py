@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from nki_lab.diagnostic import coded_error
 from nki_lab.isa.arch import Confidence
 from nki_lab.isa.spelling import did_you_mean
+from nki_lab.printable import shown
 
 Array = NDArray[Any]
 
@@ -383,7 +384,7 @@ def activation_of(spelling: object) -> Activation:
         return found
     raise coded_error(
         "NKI012",
-        f"{name or repr(spelling)} is no activation function",
+        f"{name or shown(spelling)} is no activation function",
         operand="op",
         limit="one of the functions of the NKI API reference, Supported Activation Functions",
         help=did_you_mean(name, ACTIVATIONS) if name else "",

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from nki_lab.diagnostic import coded_error
 from nki_lab.isa.dtype import INT32, UINT32, DType
 from nki_lab.isa.spelling import did_you_mean
+from nki_lab.printable import shown
 
 Array = NDArray[Any]
 Apply = Callable[[Array, Any, Array], Array]
@@ -300,7 +301,7 @@ def alu_of(spelling: object) -> AluOp:
         return found
     raise coded_error(
         "NKI012",
-        f"{name or repr(spelling)} is no operator of the arithmetic units",
+        f"{name or shown(spelling)} is no operator of the arithmetic units",
         operand="op",
         limit="one of the operators of the NKI API reference, Supported Math Operators",
         help=_INSTEAD.get(name or "") or (did_you_mean(name, ALU) if name else ""),

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DType
+from nki_lab.printable import shown
 
 SBUF: Final = "sbuf"
 PSUM: Final = "psum"
@@ -117,15 +118,20 @@ class Operand:
         return self.role != "attr"
 
 
-def out(dims: str, spaces: tuple[str, ...], doc: str, *, optional: bool = False, **options: Any) -> Operand:
-    """Declare an operand that the instruction writes; `options` are fields of `Operand`."""
+def out(
+    dims: str, spaces: tuple[str, ...], doc: str, *, optional: bool = False, explicit: bool = False, **options: Any
+) -> Operand:
+    """Declare an operand that the instruction writes; `options` are fields of `Operand`.
+
+    An `optional` one may be None, and is None by default unless calls must be `explicit` about it.
+    """
     return Operand(
         role="out",
         dims=tuple(dims.split()),
         spaces=spaces,
         doc=doc,
         optional=optional,
-        default=None if optional else REQUIRED,
+        default=None if optional and not explicit else REQUIRED,
         **options,
     )
 
@@ -134,9 +140,8 @@ def arg(dims: str, spaces: tuple[str, ...], doc: str, *, explicit: bool = False,
     """Declare an operand that the instruction reads; with `scalar` a Python number may stand in its place.
 
     `numerics` finds either under the operand's name in `ins`, a number in the precision of the computation, and the
-    other properties find the type of the view or the number in `use.value(name)`.
-
-    An `optional` one may be None, and is None by default unless calls must be `explicit` about it.
+    other properties find the type of the view or the number in `use.value(name)`. `optional` and `explicit` are as in
+    `out`.
     """
     if options.get("optional") and not explicit:
         options.setdefault("default", None)
@@ -594,7 +599,7 @@ def show_value(value: object) -> str:
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
     name = getattr(value, "nki_op", None)
-    return f"nl.{name}" if name else repr(value)
+    return f"nl.{name}" if name else shown(value)
 
 
 _MANDATORY: Final = ("numerics", "cost", "beta1", "example")

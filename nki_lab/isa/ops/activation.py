@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from nki_lab.isa.alu import ALU, AluOp, Array, identity_of
+from nki_lab.isa.alu import AluOp, Array, identity_of
 from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E5M2, INT8, INT16, INT32, TF32, UINT8, UINT16, UINT32
 from nki_lab.isa.enums import reduce_cmd as commands
 from nki_lab.isa.ops.cycles import DOC_226, engine_cost, free_size
@@ -190,7 +190,7 @@ class activation_reduce:
     op = attr("activation", "activation function")
     data = arg("P F", ONCHIP, "input tile", indirect=True)
     reduce_op = attr("alu", "nl.add")
-    reduce_res = out("P 1", ONCHIP, "tile of one column that receives the sums", optional=True)
+    reduce_res = out("P 1", ONCHIP, "tile of one column that receives the sums, or None", optional=True, explicit=True)
     bias = _BIAS
     scale = _SCALE
 
@@ -232,19 +232,14 @@ _PAIRS = frozenset(
 _REDUCTIONS2 = ("add", "maximum", "minimum", "abs_max", "abs_min")
 
 
-def _named(use: Use, name: str) -> str:
-    op: AluOp | None = use.attrs[name]
-    return "bypass" if op is None else op.name
-
-
 def _pair(use: Use) -> Fault:
-    pair = (_named(use, "op0"), _named(use, "op1"))
+    pair = (use.attrs["op0"].name, use.attrs["op1"].name)
     return None if pair in _PAIRS else f"(op0, op1) is (nl.{pair[0]}, nl.{pair[1]})"
 
 
 def _swaps(use: Use) -> Fault:
     for place in "01":
-        if use.attrs[f"reverse{place}"] and _named(use, f"op{place}") == "bypass":
+        if use.attrs[f"reverse{place}"] and use.attrs[f"op{place}"].name == "bypass":
             return f"reverse{place}=True and op{place} is skipped"
     return None
 
@@ -270,10 +265,10 @@ class activate2:
     dst = out("P F", ONCHIP, "result, cast on write", indirect=True)
     op = attr("activation", "activation function")
     data = arg("P F", ONCHIP, "input tile", indirect=True)
-    imm0 = column("operand of op0: a number or a tile of one column", optional=True)
-    imm1 = column("operand of op1: a number or a tile of one column", optional=True)
-    op0 = attr("alu", "multiply, add, subtract or bypass", default=ALU["bypass"])
-    op1 = attr("alu", "add, subtract or bypass", default=ALU["bypass"])
+    imm0 = column("operand of op0: a number or a tile of one column; any number for nl.bypass")
+    imm1 = column("operand of op1: a number or a tile of one column; any number for nl.bypass")
+    op0 = attr("alu", "multiply, add, subtract or bypass")
+    op1 = attr("alu", "add, subtract or bypass")
     relu_param = column("parameter of the function: a number or a tile of one column", default=0.0)
     reverse0 = attr("bool", "compute imm0 op0 data", default=False)
     reverse1 = attr("bool", "compute imm1 op1 (result of op0)", default=False)
@@ -334,14 +329,8 @@ class activate2:
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         attrs, source, dst = use.attrs, ins.data, out.dst
         for place, given in (("0", ins.imm0), ("1", ins.imm1)):
-            if _named(use, f"op{place}") != "bypass":
-                source = stage(
-                    source,
-                    attrs[f"op{place}"],
-                    np.float32(0) if given is None else given,
-                    attrs[f"reverse{place}"],
-                    dst,
-                )
+            if attrs[f"op{place}"].name != "bypass":
+                source = stage(source, attrs[f"op{place}"], given, attrs[f"reverse{place}"], dst)
         parameters = (ins.relu_param,) if attrs["op"].parameter else ()
         attrs["op"].apply(source, dst, *parameters)
         _reduce2(out, use, state)

@@ -36,6 +36,7 @@ from nki_lab.isa.spec import (
     instruction,
     out,
 )
+from nki_lab.printable import shown
 
 _MODES = enums.dge_mode
 _HARDWARE: Final = "dge_mode.hwdge needs"
@@ -46,7 +47,7 @@ def _priority(use: Use) -> Fault:
     priority = use.attrs["priority"]
     if priority is None:
         return None
-    wrong = None if priority in (0, 1, 2, 3) else f"priority is {priority!r}, it is 0 (highest) to 3"
+    wrong = None if priority in (0, 1, 2, 3) else f"priority is {shown(priority)}, it is 0 (highest) to 3"
     return use.before(4, f"priority={priority} needs") or wrong
 
 
@@ -85,8 +86,12 @@ def _row_gather(use: Use) -> Fault:
 def _many_rows(use: Use) -> Fault:
     """More rows than partitions take an index of several columns, which dma_transpose alone reads."""
     for name, view in use.types.items():
-        if view is not None and view.indirect == "vector" and view.shape[0] > use.arch.pmax:
+        if view is None or view.indirect != "vector":
+            continue
+        if view.shape[0] > use.arch.pmax:
             return f"{name} gathers {view.shape[0]} rows"
+        if view.index.free_size > 1:
+            return f"the index of {name} is {tuple(view.index.shape)}, of which {use.name} reads one column"
     return None
 
 
@@ -358,6 +363,8 @@ def _transpose_gather(use: Use) -> Fault:
     if problem or src.space.value == "sbuf" or src.shape[0] % 16:
         return problem or f"src {tuple(src.shape)} in {src.space.value.upper()} is gathered"
     dtype, rows = src.index.dtype, src.index.shape[0]
+    if len(src.index.shape) != 2:
+        return f"the index of src has shape {tuple(src.index.shape)}, not two dimensions"
     if rows % _TRANSPOSE_ROWS:
         return f"the index of src has {rows} partitions, not a multiple of {_TRANSPOSE_ROWS}"
     return None if dtype in (UINT32, INT32) else f"the index of src is {dtype.name}, not uint32"
@@ -553,7 +560,7 @@ def _no_scales(use: Use) -> Fault:
     if len(scales) != len(_given(use)):
         return f"scales has {len(scales)} entries, srcs {len(_given(use))}"
     strange = [scale for scale in scales if scale != 1]
-    return f"scales has the entry {strange[0]}" if strange else None
+    return f"scales has the entry {shown(strange[0])}" if strange else None
 
 
 def _updates(use: Use) -> Fault:

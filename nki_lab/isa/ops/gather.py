@@ -358,6 +358,14 @@ class nonzero_with_count:
     beta1 = Unmodelled("Beta 1 has no nonzero_with_count")
 
 
+def _starts_and_ends(use: Use) -> Fault:
+    """Test for all starts before all ends: (1, 2, N), or flat."""
+    shape, count = tuple(use.types["dst"].shape), use.types["segment_ids"].free_size
+    if use.types["dst"].free_size == 2 * count and (len(shape) == 2 or shape[1] == 2):
+        return None
+    return f"dst is {shape}, the bounds of {count} ids are (1, 2, {count})"
+
+
 @instruction(engine="gpsimd", see="NKI API, nki.isa.sequence_bounds")
 class sequence_bounds:
     """dst[0, 0] = where each element's run of equal segment ids begins, dst[0, 1] = one past where it ends.
@@ -370,11 +378,12 @@ class sequence_bounds:
 
     sizes = Predicate(
         "NKI203",
-        "dst has two elements for each id",
-        sizes("dst", "segment_ids", lambda size: 2 * size),
+        "dst is (1, 2, N): all starts, then all ends",
+        _starts_and_ends,
         operand="dst",
         help="allocate dst as (1, 2, N)",
-        refuses={"dst": "sbuf int32 1x64"},
+        accepts={"dst": "sbuf int32 1x128"},
+        refuses={"dst": "sbuf int32 1x64x2"},
     )
 
     example = {"dst": "sbuf int32 1x2x64", "segment_ids": "sbuf int32 1x64"}

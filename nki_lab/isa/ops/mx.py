@@ -220,7 +220,7 @@ def _tile(use: Use) -> Fault:
 
 
 def _picks(use: Use) -> Fault:
-    """Test that a gathered operand and its scales are gathered by one index, on the whole array."""
+    """Test that a gathered operand and its scales are gathered by one index, and all on the whole array."""
     for name in ("stationary", "moving"):
         data, scale = use.types[name], use.types[f"{name}_scale"]
         gathers = data.indirect == "gather", scale.indirect == "gather"
@@ -228,9 +228,11 @@ def _picks(use: Use) -> Fault:
             return f"{name if gathers[0] else f'{name}_scale'} is gathered without the other"
         if gathers[0] and data.index is not scale.index:
             return f"{name} and {name}_scale are gathered by different index tensors"
-        if gathers[0] and use.attrs["tile_position"] not in ((), (0, 0)):
-            return f"{name} is gathered with tile_position {use.attrs['tile_position']}"
-    return None
+    picked = next((name for name, view in use.types.items() if view is not None and view.indirect == "gather"), None)
+    if picked is None or use.attrs["tile_position"] in ((), (0, 0)):
+        return None
+    verb = "scattered" if picked == "dst" else "gathered"
+    return f"{picked} is {verb} with tile_position {use.attrs['tile_position']}"
 
 
 @instruction(engine="tensor", since=4, see="NKI API, nki.isa.nc_matmul_mx")

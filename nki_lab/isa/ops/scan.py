@@ -10,7 +10,18 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.isa.alu import AluOp, Array, identity_of
-from nki_lab.isa.dtype import F32, INT32, UINT32
+from nki_lab.isa.dtype import (
+    BF16,
+    F16,
+    F32,
+    FP8_E4M3,
+    FP8_E4M3FN,
+    FP8_E5M2,
+    INT8,
+    INT16,
+    UINT8,
+    UINT16,
+)
 from nki_lab.isa.enums import reduce_cmd as commands
 from nki_lab.isa.ops.cycles import DOC_226, streaming
 from nki_lab.isa.ops.elementwise import alu_ops, stage, two_inputs
@@ -21,7 +32,6 @@ from nki_lab.isa.spec import (
     Arrays,
     Beta1,
     EngineState,
-    Fault,
     Predicate,
     Use,
     arg,
@@ -197,11 +207,7 @@ class tensor_tensor_scan:
 
 _ACCUMULATED = ("add", "multiply", "maximum", "minimum")
 _RUNNING = ("add", "subtract", "multiply", "maximum", "minimum")
-
-
-def _not_wide(use: Use) -> Fault:
-    wide = next((name for name in ("dst", "src") if use.dtypes[name] in (INT32, UINT32)), None)
-    return wide and f"{wide} is {use.dtypes[wide]}"
+_CUMULATIVE: Final = (BF16, F16, F32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2, UINT8, UINT16, INT8, INT16)
 
 
 def _only_loaded_start(values: dict[str, Any]) -> None:
@@ -220,8 +226,8 @@ class tensor_scalar_cumulative:
     left side of op1.
     """
 
-    dst = out("P F", ONCHIP, "every state of the reduction, cast on write", indirect=True)
-    src = arg("P F", ONCHIP, "input tile", indirect=True)
+    dst = out("P F", ONCHIP, "every state of the reduction, cast on write", dtypes=_CUMULATIVE, indirect=True)
+    src = arg("P F", ONCHIP, "input tile", dtypes=_CUMULATIVE, indirect=True)
     op0 = attr("alu", "operator of the scalar stage")
     op1 = attr("alu", "running reduction: add, subtract, multiply, maximum or minimum")
     imm0 = column("a number, or a float32 tile of one column", dtypes=(F32,))
@@ -247,15 +253,6 @@ class tensor_scalar_cumulative:
         refuses={"op0": "bitwise_or"},
     )
     known = alu_ops("op0")
-    narrow = Predicate(
-        "NKI202",
-        "src and dst are no 32-bit integers",
-        _not_wide,
-        operand="src",
-        help="copy the tile to float32 first",
-        accepts={"src": "sbuf int16 128x512"},
-        refuses={"src": "sbuf int32 128x512"},
-    )
     command = commanded("reset_reduce", "reduce", "load_reduce")
     start = initial_given("imm1")
 

@@ -68,6 +68,24 @@ def _searched(operand: str) -> tuple[Predicate, Predicate]:
     )
 
 
+def _eight_columns(dtype: str) -> Predicate:
+    """Limit: the eight results of a partition are a row of dst, which is `dtype` in the example."""
+
+    def test(use: Use) -> Fault:
+        shape = tuple(use.types["dst"].shape)
+        return None if len(shape) == 2 else f"dst is {shape}, {use.name} writes two dimensions"
+
+    return Predicate(
+        "NKI205",
+        "dst is (partitions, 8)",
+        test,
+        operand="dst",
+        help="give dst two dimensions, with .reshape() where it has more",
+        accepts={"dst": f"psum {dtype} 128x8"},
+        refuses={"dst": f"sbuf {dtype} 128x2x4"},
+    )
+
+
 def _vals_rank(use: Use) -> Fault:
     dimensions = len(use.types["vals"].shape)
     return None if dimensions <= 3 else f"vals has {dimensions} dimensions, {use.name} takes 3"
@@ -108,6 +126,7 @@ class max8:
 
     short, rank = _searched("src")
     long = _long("src")
+    row = _eight_columns("float32")
 
     example = {"dst": "sbuf float32 128x8", "src": "sbuf float32 128x512"}
     shapes = by_partition
@@ -139,6 +158,7 @@ class nc_find_index8:
 
     short, rank = _searched("data")
     long = _long("data")
+    row = _eight_columns("uint32")
     eight = _EIGHT
     flat = Predicate(
         "NKI205",

@@ -23,6 +23,7 @@ from nki_lab.kernel_runtime.collectives.replica_groups import (
     divided,
     each,
     group_of,
+    links_of,
     operator,
     pairs_of,
     run,
@@ -33,6 +34,7 @@ from nki_lab.kernel_runtime.collectives.replica_groups import (
 from nki_lab.kernel_runtime.ir import FROM_NONE
 from nki_lab.kernel_runtime.language.control import register_alloc
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
+from nki_lab.printable import shown
 
 
 def all_reduce(
@@ -64,8 +66,6 @@ def all_gather(
     what, group = "all_gather", group_of("all_gather", replica_group)
 
     def gathered(src: NkiTensor) -> Shape:
-        if src._buffer.on_chip and len(src._shape) > 2:
-            raise wrong(what, f"src is {tuple(src._shape)} in SBUF", "srcs", "tensors in SBUF are two-dimensional")
         return scaled(src._shape, dimension(what, collective_dim, (0, 1) if src._buffer.on_chip else (0,)), len(group))
 
     pairs = pairs_of(what, srcs, dsts, gathered)
@@ -125,16 +125,8 @@ def collective_permute(
 ) -> None:
     """dst = src of the rank that is paired with this one as its target; guess: without such a pair dst is kept."""
     what = "collective_permute"
-    links = [tuple(pair) for pair in source_target_pairs]
+    links = links_of(what, source_target_pairs)
     pairs = pairs_of(what, srcs, dsts, on_chip=False, single=True)
-    for ends in zip(*links, strict=True):
-        if len(set(ends)) != len(ends):
-            raise wrong(
-                what,
-                f"source_target_pairs {links} has a rank twice on one side",
-                "source_target_pairs",
-                "each rank sends once at most, and receives once at most",
-            )
     mine = this_rank().number
     source = next((source for source, target in links if target == mine), None)
     group = tuple(sorted({rank for link in links for rank in link}))
@@ -201,9 +193,21 @@ def collective_permute_implicit_current_processing_rank_id(
     what = "collective_permute_implicit_current_processing_rank_id"
     group = group_of(what, replica_group)
     if not isinstance(iteration_id, int):
-        raise wrong(what, f"iteration_id is {iteration_id!r}", "iteration_id", "iteration_id is an integer")
+        raise wrong(
+            what,
+            f"iteration_id is {shown(iteration_id)}",
+            "iteration_id",
+            "iteration_id is an integer",
+            help_text="count the steps in a Python loop",
+        )
     if channel_id not in range(CHANNELS):
-        raise wrong(what, f"channel_id is {channel_id!r}", "channel_id", f"channels are 0 to {CHANNELS - 1}")
+        raise wrong(
+            what,
+            f"channel_id is {shown(channel_id)}",
+            "channel_id",
+            f"channels are 0 to {CHANNELS - 1}",
+            help_text="give the channel that the data goes through",
+        )
     return register_alloc(group[(group.index(this_rank().number) - iteration_id) % len(group)])
 
 

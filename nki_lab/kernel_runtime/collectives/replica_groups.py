@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import reprlib
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from nki_lab.kernel_runtime.issue.context import current
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 from nki_lab.kernel_runtime.language.objects import NKIObject
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+from nki_lab.printable import shown
 
 Array = np.ndarray[Any, Any]
 Combine = Callable[[list[list[Array]], int], list[Array] | None]
@@ -43,11 +45,23 @@ class ReplicaGroup(NKIObject):
     replica_groups: Sequence[Sequence[int]]
 
     def __init__(self, replica_groups: Sequence[Sequence[int]] = ()) -> None:
+        if not (_is_list(replica_groups) and all(map(_are_ranks, replica_groups))):
+            raise wrong(
+                "ReplicaGroup",
+                f"replica_groups is {reprlib.repr(replica_groups)}",
+                "replica_groups",
+                "replica_groups is a list of lists of ranks",
+                help_text="write ReplicaGroup([[0, 1]])",
+            )
         self.replica_groups = replica_groups
         ranks = [rank for group in replica_groups for rank in group]
         if len(set(ranks)) != len(ranks):
             raise wrong(
-                "ReplicaGroup", f"{replica_groups!r} has a rank twice", "replica_groups", "the groups are disjoint"
+                "ReplicaGroup",
+                f"{replica_groups!r} has a rank twice",
+                "replica_groups",
+                "the groups are disjoint",
+                help_text="name each rank in one group",
             )
 
     def __eq__(self, other: object) -> bool:
@@ -60,6 +74,14 @@ class ReplicaGroup(NKIObject):
 
     def __repr__(self) -> str:
         return f"ReplicaGroup({self.replica_groups!r})"
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _are_ranks(value: object) -> bool:
+    return _is_list(value) and all(isinstance(rank, int) for rank in cast(Sequence[object], value))
 
 
 # -- what is passed ----------------------------------------------------------------------------------------------------
@@ -92,17 +114,43 @@ def pairs_of(
             )
     sources, destinations = cast(tuple[Tensors, Tensors], (srcs, dsts))
     if len(sources) != len(destinations):
-        raise wrong(what, f"{len(sources)} sources and {len(destinations)} destinations", "dsts", "a dst for each src")
+        raise wrong(
+            what,
+            f"{len(sources)} sources and {len(destinations)} destinations",
+            "dsts",
+            "a dst for each src",
+            help_text="give lists of one length",
+        )
     regions = [item._buffer for item in (*sources, *destinations)]
     chips = {region.on_chip for region in regions}
     if len(chips) > 1 or any(region.space is MemoryRegion.psum for region in regions):
         raise wrong(
-            what, "tensors are in several memories, or in PSUM", "srcs", "all are in HBM, or all in SBUF", "NKI201"
+            what,
+            "tensors are in several memories, or in PSUM",
+            "srcs",
+            "all are in HBM, or all in SBUF",
+            "NKI201",
+            "copy some of them to the memory of the others first",
         )
     if chips == {True} and not on_chip:
         raise wrong(what, "tensors are in SBUF", "srcs", "all tensors are in HBM", "NKI201", "copy them to HBM first")
     if len(sources) > 1 and (single or chips == {True}):
-        raise wrong(what, f"{len(sources)} tensors at once", "srcs", "one tensor, or several that are in HBM")
+        raise wrong(
+            what,
+            f"{len(sources)} tensors at once",
+            "srcs",
+            "one tensor" if single else "one tensor, or several that are in HBM",
+            help_text="call it once for each tensor",
+        )
+    if chips == {True} and (flat := next((item for item in (*sources, *destinations) if len(item._shape) > 2), None)):
+        raise wrong(
+            what,
+            f"a tensor in SBUF is {flat._shape}",
+            "srcs",
+            "tensors in SBUF are two-dimensional",
+            "NKI205",
+            "merge the free dimensions: tile.reshape((partitions, elements))",
+        )
     pairs: list[Pair] = list(zip(sources, destinations, strict=True))
     for src, dst in pairs:
         if src._dtype is not dst._dtype:
@@ -128,15 +176,54 @@ def pairs_of(
     return pairs
 
 
-def channels(what: str, channel_ids: Iterable[int], srcs: Channels, dsts: Channels) -> list[Pair]:
+def links_of(what: str, pairs: object) -> list[tuple[int, int]]:
+    """Return the checked pairs of a sending and a receiving rank."""
+    given = cast(Sequence[Sequence[int]], pairs) if _is_list(pairs) else ()
+    if given is not pairs or not all(_are_ranks(pair) and len(pair) == 2 for pair in given):
+        raise wrong(
+            what,
+            f"source_target_pairs is {reprlib.repr(pairs)}",
+            "source_target_pairs",
+            "source_target_pairs is a list of pairs of ranks",
+            help_text="write [(0, 1), (1, 0)]: rank 0 sends to 1, and 1 to 0",
+        )
+    links = [(source, target) for source, target in given]
+    for ends in zip(*links, strict=True):
+        if len(set(ends)) != len(ends):
+            raise wrong(
+                what,
+                f"source_target_pairs {links} has a rank twice on one side",
+                "source_target_pairs",
+                "each rank sends once at most, and receives once at most",
+                help_text="use a call for each round, or all_gather",
+            )
+    return links
+
+
+def channels(what: str, channel_ids: object, srcs: object, dsts: object) -> list[Pair]:
     """Return the pairs of source and destination of all channels, checked."""
-    numbers = list(channel_ids)
+    for operand, value in (("srcs_by_channel", srcs), ("dsts_by_channel", dsts)):
+        if not (_is_list(value) and all(map(_is_list, cast(Sequence[object], value)))):
+            raise wrong(
+                what,
+                f"{operand} is no list of lists",
+                operand,
+                f"{operand} has a list of one tensor for each channel",
+                "NKI013",
+                f"write {operand}=[[tensor]]",
+            )
+    return _by_channel(what, channel_ids, cast(Channels, srcs), cast(Channels, dsts))
+
+
+def _by_channel(what: str, channel_ids: object, srcs: Channels, dsts: Channels) -> list[Pair]:
+    numbers = list(cast(Sequence[int], channel_ids)) if _is_list(channel_ids) else channel_ids
     if numbers != list(range(len(srcs))) or len(srcs) != len(dsts) or len(srcs) > CHANNELS:
         raise wrong(
             what,
             f"channels {numbers} of {len(srcs)} sources and {len(dsts)} destinations",
             "channel_ids",
-            "a source and a destination for each channel; those are 0, 1, 2, 3",
+            f"a source and a destination for each channel; channel_ids are 0, 1, ..., at most {CHANNELS} of them",
+            help_text="leave channel_ids out for one channel, or give list(range(channels))",
         )
     return [pair for src, dst in zip(srcs, dsts, strict=True) for pair in pairs_of(what, src, dst, single=True)]
 
@@ -145,7 +232,11 @@ def dimension(what: str, dim: object, allowed: tuple[int, ...] = (0,)) -> int:
     """Return `collective_dim`, checked."""
     if not isinstance(dim, int) or dim not in allowed:
         raise wrong(
-            what, f"collective_dim is {dim!r}", "collective_dim", f"collective_dim is {' or '.join(map(str, allowed))}"
+            what,
+            f"collective_dim is {shown(dim)}",
+            "collective_dim",
+            f"collective_dim is {' or '.join(map(str, allowed))}",
+            help_text="permute the tensors so that the joined dimension comes first",
         )
     return int(dim)
 
@@ -165,6 +256,7 @@ def divided(what: str, src: NkiTensor, dim: int, by: int) -> Shape:
             "srcs",
             "the ranks' parts have one size",
             "NKI203",
+            "pad that dimension to a multiple of the ranks",
         )
     return (*src._shape[:dim], size // by, *src._shape[dim + 1 :])
 
@@ -179,7 +271,13 @@ def operator(what: str, op: object) -> Callable[[Sequence[Array]], Array]:
     known = alu_of(op)
     join = _REDUCTIONS.get(known.name)
     if join is None:
-        raise wrong(what, f"op is nl.{known.name}", "op", "op is nl.add, nl.minimum or nl.maximum")
+        raise wrong(
+            what,
+            f"op is nl.{known.name}",
+            "op",
+            "op is nl.add, nl.minimum or nl.maximum",
+            help_text="gather the tensors with all_gather, and join them on the chip",
+        )
 
     def joined(parts: Sequence[Array]) -> Array:
         # guess: floats are joined in float32, in the order of the ranks, and rounded once.
@@ -314,7 +412,7 @@ def check_priority(what: str, builder: Builder, priority: object) -> None:
     if priority not in (0, 1, 2, 3) or builder.arch.generation < 4:
         raise wrong(
             what,
-            f"priority is {priority!r} on {builder.arch.name}",
+            f"priority is {shown(priority)} on {builder.arch.name}",
             "priority",
             "priority is 0..3, from NeuronCore-v4",
             "NKI222",

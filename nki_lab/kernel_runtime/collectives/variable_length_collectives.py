@@ -58,7 +58,13 @@ def all_gather_v(
     what = "all_gather_v"
     _check(what, srcs, dsts, metadata_tensor, has_rdispls, priority)
     if has_rdispls:
-        raise wrong(what, "has_rdispls is True", "has_rdispls", "displacements of results are not supported")
+        raise wrong(
+            what,
+            "has_rdispls is True",
+            "has_rdispls",
+            "displacements of results are not supported",
+            help_text="leave has_rdispls out: each rank's part begins at its place",
+        )
     grid = current(f"nki.collectives.{what}").grid
     if grid != (2,):
         raise wrong(
@@ -69,6 +75,7 @@ def all_gather_v(
             "NKI016",
             "launch the kernel as kernel[2]",
         )
+    group_of(what, replica_group)  # that it is one
     sizes = {len(group) for group in replica_group.replica_groups}
     if sizes != {_CHIP}:
         raise wrong(
@@ -76,6 +83,7 @@ def all_gather_v(
             f"{replica_group!r} has groups of {', '.join(map(str, sorted(sizes)))} ranks",
             "replica_group",
             f"the groups are the {_CHIP} ranks of a chip",
+            help_text="give groups of four ranks, or use all_gather",
         )
     _run(what, srcs[0], dsts[0], replica_group, _Counts(metadata_tensor, not recv_counts_known, one=True), name)
 
@@ -124,6 +132,7 @@ def _check(what: str, srcs: object, dsts: object, metadata: object, displaced: b
                 operand,
                 f"{operand} is a list of one tensor",
                 "NKI012" if listed else "NKI013",
+                f"write {operand}=[tensor]",
             )
         if tensors[0]._buffer.on_chip:
             raise wrong(
@@ -141,18 +150,42 @@ def _check(what: str, srcs: object, dsts: object, metadata: object, displaced: b
 def _check_metadata(what: str, metadata: object, rows: int) -> None:
     operand = "metadata_tensor"
     if not isinstance(metadata, NkiTensor):
-        raise wrong(what, f"{operand} is a {type(metadata).__name__}", operand, f"{operand} is a tensor", "NKI013")
+        raise wrong(
+            what,
+            f"{operand} is a {type(metadata).__name__}",
+            operand,
+            f"{operand} is a tensor",
+            "NKI013",
+            "write the counts into a uint32 tensor",
+        )
     if metadata._dtype is not UINT32:
-        raise wrong(what, f"{operand} is {metadata._dtype.name}", operand, f"{operand} is uint32", "NKI202")
+        raise wrong(
+            what,
+            f"{operand} is {metadata._dtype.name}",
+            operand,
+            f"{operand} is uint32",
+            "NKI202",
+            "allocate it as uint32",
+        )
     if metadata._buffer.space is MemoryRegion.psum or not metadata.is_contiguous():
         raise wrong(
-            what, f"{operand} is strided, or in PSUM", operand, f"{operand} lies contiguous in HBM or SBUF", "NKI201"
+            what,
+            f"{operand} is strided, or in PSUM",
+            operand,
+            f"{operand} lies contiguous in HBM or SBUF",
+            "NKI201",
+            "copy it to a tensor of its own in HBM first",
         )
     wanted = (1, rows) if metadata._buffer.on_chip else (rows,)
     shape = tuple(metadata._shape)
     if shape[:-1] != wanted:
         raise wrong(
-            what, f"{operand} is {shape}", operand, f"{operand} is ({', '.join(map(str, wanted))}, ranks)", "NKI203"
+            what,
+            f"{operand} is {shape}",
+            operand,
+            f"{operand} is ({', '.join(map(str, wanted))}, ranks)",
+            "NKI203",
+            "allocate it in that shape",
         )
 
 
@@ -270,15 +303,24 @@ def _check_buffers(what: str, src: NkiTensor, dst: NkiTensor, metadata: NkiTenso
     """Check that the buffers are flat and of one dtype, and that dst and metadata have a part for each rank."""
     for operand, tensor in (("srcs", src), ("dsts", dst)):
         if not tensor.is_contiguous():
-            raise wrong(what, f"{operand} is strided", operand, f"{operand} is a flat buffer: contiguous", "NKI201")
+            raise wrong(
+                what,
+                f"{operand} is strided",
+                operand,
+                f"{operand} is a flat buffer: contiguous",
+                "NKI201",
+                "copy it to a tensor of its own first",
+            )
     if src._dtype is not dst._dtype:
         names = f"src is {src._dtype.name} and dst is {dst._dtype.name}"
         raise wrong(what, names, "dsts", "dst has src's dtype", "NKI207", "cast before or after")
     if metadata._shape[-1] != len(group):
         columns = f"metadata_tensor has {metadata._shape[-1]} columns for a group of {len(group)} ranks"
-        raise wrong(what, columns, "metadata_tensor", "a column for each rank of the group", "NKI203")
+        each = "a column for each rank of the group"
+        raise wrong(what, columns, "metadata_tensor", each, "NKI203", f"allocate {len(group)} columns")
     if dst.size < len(group):
-        raise wrong(what, f"dst has {dst.size} elements", "dsts", f"a part for each of {len(group)} ranks", "NKI203")
+        each = f"a part for each of {len(group)} ranks"
+        raise wrong(what, f"dst has {dst.size} elements", "dsts", each, "NKI203", "allocate a larger dst")
 
 
 FUNCTIONS: Final[tuple[Callable[..., None], ...]] = (all_gather_v, all_to_all_v)

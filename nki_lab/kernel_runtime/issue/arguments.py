@@ -7,6 +7,7 @@ from typing import Any
 
 from nki_lab.diagnostic import coded_error
 from nki_lab.isa.dtype import DType, dtype_of
+from nki_lab.printable import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def spec(shape: object, dtype: Any) -> TensorSpec:
     if not sizes or any(type(size) is bool or not hasattr(size, "__index__") or int(size) <= 0 for size in sizes):
         raise coded_error(
             "NKI307",
-            f"shape is {shape!r}",
+            f"shape is {shown(shape)}",
             operand="shape",
             limit="a shape is a tuple of positive integers",
             help="for example nki_lab.spec((128, 512), 'bfloat16')",

@@ -22,6 +22,7 @@ from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.language.operations import Axis, Operand, kind_of
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, psum, sbuf, shared_hbm
 from nki_lab.kernel_runtime.tensor.refusal import require_valid
+from nki_lab.printable import shown
 from nki_lab.source_files import read_source
 
 _WHOLE: Final = 2.0**23  # from here on every float32 is an integer
@@ -227,7 +228,7 @@ def broadcast_to(x: NkiTensor, shape: Sequence[int], dtype: object = None) -> Nk
     if not isinstance(shape, (tuple, list)):
         raise coded_error(
             "NKI012",
-            f"nl.broadcast_to: shape is {shape!r} ({type(shape).__name__})",
+            f"nl.broadcast_to: shape is {shown(shape)} ({type(shape).__name__})",
             operand="shape",
             limit=f"shape is a tuple of {rank} sizes",
             help="write the sizes as a tuple",
@@ -235,7 +236,7 @@ def broadcast_to(x: NkiTensor, shape: Sequence[int], dtype: object = None) -> Nk
     if len(shape) != rank:
         raise coded_error(
             "NKI203",
-            f"nl.broadcast_to: x is {tuple(tile._shape)} and shape is {shape!r}",
+            f"nl.broadcast_to: x is {tuple(tile._shape)} and shape is {shown(shape)}",
             operand="shape",
             limit=f"shape is a tuple of {rank} sizes; sizes of 1 repeat",
             help="reshape x to that rank first",

@@ -26,6 +26,7 @@ from nki_lab.kernel_runtime.tensor import (
     sbuf,
 )
 from nki_lab.kernel_runtime.tensor.refusal import require_valid
+from nki_lab.printable import shown
 
 Axis = int | Sequence[int]
 """A dimension, or several."""
@@ -158,10 +159,10 @@ def _tensor(value: object, function: str, operand: str, wanted: str = "a tensor"
         return value
     current(function)  # without a kernel that is what is wrong, whatever the value
     many = hasattr(value, "shape") and not isinstance(value, np.generic)
-    shown = "an array" if many else f"{repr(value)[:60]} ({type(value).__name__})"
+    found = "an array" if many else f"{repr(value)[:60]} ({type(value).__name__})"
     raise coded_error(
         "NKI013",
-        f"{function}: {operand} is {shown}, it must be {wanted}",
+        f"{function}: {operand} is {found}, it must be {wanted}",
         operand=operand,
         limit=f"{operand} is {wanted}",
         help="pass arrays as arguments of the kernel; inside it they are tensors",
@@ -171,7 +172,7 @@ def _tensor(value: object, function: str, operand: str, wanted: str = "a tensor"
 def _bad_value(function: str, operand: str, value: object, wanted: str) -> Exception:
     return coded_error(
         "NKI012",
-        f"{function}: {operand} is {value!r}, it must be {wanted}",
+        f"{function}: {operand} is {shown(value)}, it must be {wanted}",
         operand=operand,
         limit=f"{operand} is {wanted}",
         help="give a value that is known while the kernel is specialised",

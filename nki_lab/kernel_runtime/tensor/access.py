@@ -13,6 +13,7 @@ from nki_lab.kernel_runtime.tensor.pattern import Sizes, extent
 from nki_lab.kernel_runtime.tensor.refusal import refuse
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 from nki_lab.kernel_runtime.tensor.strided_view import Indirect, Kind, StridedView
+from nki_lab.printable import shown
 
 Bounded = tuple[Indirect, NkiError | None]
 """A run-time index, and the fault where no value of it keeps the pattern inside of the storage."""
@@ -97,7 +98,7 @@ def access_pattern(
     if dim is None or not 0 <= dim < len(tensor._shape):
         raise refuse(
             "NKI309",
-            f"ap: indirect_dim is {indirect_dim!r}",
+            f"ap: indirect_dim is {shown(indirect_dim)}",
             tensor,
             limit=f"indirect_dim is a dimension of the tensor ap() is called on: 0..{len(tensor._shape) - 1}",
         )
@@ -126,7 +127,7 @@ def _pairs(tensor: StridedView, pattern: object) -> tuple[Sizes, Sizes]:
             return tuple(steps), tuple(counts)
     raise refuse(
         "NKI305",
-        f"ap: pattern is {pattern!r}",
+        f"ap: pattern is {shown(pattern)}",
         tensor,
         limit="a pattern is a list of [step, count] pairs of integers, outermost first, count >= 1",
         help="for example [[512, 128], [1, 512]]",
@@ -149,7 +150,7 @@ def _start(tensor: StridedView, offset: object, dtype: DType) -> int:
     if added is None:
         raise refuse(
             "NKI304",
-            f"ap: offset is {offset!r}",
+            f"ap: offset is {shown(offset)}",
             tensor,
             limit="offset is a compile-time integer or None",
             help="a run-time offset goes into scalar_offset= or vector_offset=",
@@ -197,7 +198,7 @@ def _scale(tensor: StridedView, dim: int, dtype: DType) -> int:
 
 def _vector(walk: Walk, dim: int, stride: int, vector_offset: object) -> Bounded:
     tensor, counts = walk.tensor, walk.counts
-    index = vector_index(tensor, "ap", vector_offset, counts[0])
+    index = vector_index(tensor, "ap", vector_offset, columns=True)
     if dim:
         raise refuse("NKI309", f"ap: vector_offset with indirect_dim {dim}", tensor, limit="indirect_dim is 0")
     if tensor._buffer.on_chip:
@@ -214,6 +215,7 @@ def _vector(walk: Walk, dim: int, stride: int, vector_offset: object) -> Bounded
             f"ap: {counts[0]} rows in the pattern, {index.size} indices in vector_offset",
             tensor,
             limit="one index for each step of the leading dimension",
+            help="take as many rows in the pattern as there are indices",
         )
     return _bounded("vector", tensor, index, dim, stride, *extent(walk.start, counts[1:], walk.steps[1:]), walk.row)
 

@@ -12,6 +12,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, coded_error
 from nki_lab.isa.arch import Arch, legal_starts
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.tensor.pattern import Sizes
+from nki_lab.printable import shown
 
 
 class MemoryRegion(StrEnum):
@@ -267,7 +268,7 @@ def _checked_address(address: object, shape: Sizes, dtype: DType, region: Memory
     examples (a PSUM bank times 2048, a tile index times row bytes) and published kernels use bytes."""
     if region not in ON_CHIP:
         raise _bad_address(
-            f"address={address!r} for a tensor in {region.value}",
+            f"address={shown(address)} for a tensor in {region.value}",
             "only SBUF and PSUM tensors are placed by address",
             "leave address out, or pass buffer=nl.sbuf or buffer=nl.psum",
         )
@@ -310,7 +311,7 @@ def _pair(address: object) -> Address:
         if partition is not None and byte is not None:
             return partition, byte
     raise _bad_address(
-        f"address is {address!r}",
+        f"address is {shown(address)}",
         "address is a pair (partition, byte within the partition) of integers",
         "for example address=(0, 2048)",
     )

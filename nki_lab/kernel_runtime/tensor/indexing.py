@@ -10,6 +10,7 @@ from nki_lab.kernel_runtime.tensor.indirect import dynamic_select, dynamic_slice
 from nki_lab.kernel_runtime.tensor.refusal import refuse
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
+from nki_lab.printable import shown
 
 KEY_RULE = "a key is made of integers, registers, slices, nl.ds(start, size) and at most one ..."
 
@@ -201,7 +202,7 @@ def _bound(tensor: StridedView, dim: int, bound: object) -> int:
     if isinstance(bound, VirtualRegister):
         raise refuse(
             "NKI304",
-            f"a slice of dimension {dim} is bounded by {bound!r}",
+            f"a slice of dimension {dim} is bounded by {shown(bound)}",
             tensor,
             limit="slice bounds are compile-time integers",
             help="a run-time start of fixed length is nl.ds(start, size)",
@@ -218,7 +219,7 @@ def _bound(tensor: StridedView, dim: int, bound: object) -> int:
     if value is None:
         raise refuse(
             "NKI304",
-            f"a slice of dimension {dim} is bounded by {bound!r}, a {type(bound).__name__}",
+            f"a slice of dimension {dim} is bounded by {shown(bound)}, a {type(bound).__name__}",
             tensor,
             limit="slice bounds are compile-time integers",
             help="divide with // for an integer" if isinstance(bound, float) else "",

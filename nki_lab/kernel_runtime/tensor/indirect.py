@@ -63,8 +63,11 @@ def scalar_index(tensor: StridedView, operation: str, index: object) -> StridedV
     return tile
 
 
-def vector_index(tensor: StridedView, operation: str, index: object, rows: int = 0) -> StridedView:
-    """Check that `index` has one integer per partition of an SBUF tensor, more for more rows, and return it."""
+def vector_index(tensor: StridedView, operation: str, index: object, *, columns: bool = False) -> StridedView:
+    """Check that `index` has one integer per partition of an SBUF tensor, and return it.
+
+    With `columns` a full set of partitions may have several each, as a gathered `dma_transpose` reads them.
+    """
     if isinstance(index, VirtualRegister):
         raise refuse(
             "NKI309",
@@ -75,12 +78,13 @@ def vector_index(tensor: StridedView, operation: str, index: object, rows: int =
         )
     tile = _integer_tile(tensor, operation, index, "an integer tensor in SBUF of shape (partitions, 1)")
     shape = tile._shape
-    if tile.size != shape[0] and not (shape[0] == _PARTITIONS < rows and len(shape) == 2):
+    if tile.size != shape[0] and not (columns and shape[0] == _PARTITIONS and len(shape) == 2):
         raise refuse(
             "NKI309",
             f"{operation}: the vector of indices has shape {shape}",
             tensor,
-            limit=f"one index per partition: shape (partitions, 1), or ({_PARTITIONS}, n) for more rows",
+            limit=f"one index per partition: shape (partitions, 1), or ({_PARTITIONS}, n) for dma_transpose",
+            help="copy the indices into one column, or gather once for each column",
         )
     return tile
 

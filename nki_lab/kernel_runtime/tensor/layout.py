@@ -11,6 +11,7 @@ from nki_lab.kernel_runtime.tensor.indirect import require_no_gather
 from nki_lab.kernel_runtime.tensor.pattern import Sizes, reshape_strides
 from nki_lab.kernel_runtime.tensor.refusal import bad_dimension, partition_refusal, refuse
 from nki_lab.kernel_runtime.tensor.strided_view import Layout, StridedView
+from nki_lab.printable import shown
 
 
 def first_is_fixed(tensor: StridedView) -> bool:
@@ -35,7 +36,7 @@ def permute(tensor: StridedView, dims: object) -> Sizes:
     if None in order or sorted(order) != list(range(rank)):  # type: ignore[type-var]
         raise refuse(
             "NKI305",
-            f"permute: dims is {dims!r}",
+            f"permute: dims is {shown(dims)}",
             tensor,
             limit=f"dims is a tuple with each of 0..{rank - 1} once",
         )
@@ -50,7 +51,7 @@ def broadcast(tensor: StridedView, dim: object, size: object) -> Layout:
     number = dimension(tensor, "broadcast", dim)
     count = integer_of(size)
     if count is None or count < 1:
-        raise refuse("NKI305", f"broadcast: size is {size!r}", tensor, limit="size is a positive integer")
+        raise refuse("NKI305", f"broadcast: size is {shown(size)}", tensor, limit="size is a positive integer")
     if tensor._shape[number] != 1:
         raise refuse(
             "NKI305",
@@ -103,14 +104,14 @@ def sizes_of(tensor: StridedView, operation: str, shape: object) -> Sizes:
     if not isinstance(shape, tuple | list) or not shape:
         raise refuse(
             "NKI305",
-            f"{operation}: shape is {shape!r}",
+            f"{operation}: shape is {shown(shape)}",
             tensor,
             limit="shape is a tuple of integers",
             help=f"write {operation}(({shape},))" if integer_of(shape) is not None else "",
         )
     sizes = [integer_of(size) for size in shape]
     if None in sizes:
-        raise refuse("NKI305", f"{operation}: shape is {shape!r}", tensor, limit="shape is a tuple of integers")
+        raise refuse("NKI305", f"{operation}: shape is {shown(shape)}", tensor, limit="shape is a tuple of integers")
     return tuple(sizes)  # type: ignore[arg-type]
 
 
@@ -324,7 +325,7 @@ def _groups(tensor: StridedView, which: str, pattern: object) -> list[tuple[str,
                 return groups
     raise refuse(
         "NKI305",
-        f"rearrange: {which} is {pattern!r}",
+        f"rearrange: {which} is {shown(pattern)}",
         tensor,
         limit="a pattern is a tuple of names and of tuples of names",
         help="for example ('b', ('h', 'w')) to ('b', 'w', 'h')",

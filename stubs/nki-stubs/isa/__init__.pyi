@@ -135,7 +135,7 @@ def activation(dst: NkiTensor, op: Operator, data: NkiTensor, bias: NkiTensor | 
     See: NKI API, nki.isa.activation.
     """
 
-def activation_reduce(dst: NkiTensor, op: Operator, data: NkiTensor, reduce_op: Operator, reduce_res: NkiTensor | None = None, bias: NkiTensor | Scalar | None = None, scale: NkiTensor | Scalar = 1.0, name: str | None = None) -> NkiInstruction:
+def activation_reduce(dst: NkiTensor, op: Operator, data: NkiTensor, reduce_op: Operator, reduce_res: NkiTensor | None, bias: NkiTensor | Scalar | None = None, scale: NkiTensor | Scalar = 1.0, name: str | None = None) -> NkiInstruction:
     """dst = op(data * scale + bias), and reduce_res = the sum of that along the free dimension, in float32.
 
     The same as activation with reduce_cmd=reset_reduce and a reduce_res: it uses, and leaves its sums in, the Scalar
@@ -146,7 +146,7 @@ def activation_reduce(dst: NkiTensor, op: Operator, data: NkiTensor, reduce_op: 
         op: activation function
         data [P, F] in sbuf or psum: input tile
         reduce_op: nl.add
-        reduce_res [P, 1] in sbuf or psum: tile of one column that receives the sums
+        reduce_res [P, 1] in sbuf or psum: tile of one column that receives the sums, or None
         bias [P, 1] in sbuf or psum: tile of one column (NeuronCore-v3: or a number) added before the function
         scale [P, 1] in sbuf or psum, float32: number or float32 tile of one column multiplied first
 
@@ -159,7 +159,7 @@ def activation_reduce(dst: NkiTensor, op: Operator, data: NkiTensor, reduce_op: 
     See: NKI API, nki.isa.activation_reduce.
     """
 
-def activate2(dst: NkiTensor, op: Operator, data: NkiTensor, imm0: NkiTensor | Scalar | None = None, imm1: NkiTensor | Scalar | None = None, op0: Operator = ..., op1: Operator = ..., relu_param: NkiTensor | Scalar = 0.0, reverse0: bool = False, reverse1: bool = False, reduce_op: Operator | None = None, reduce_res: NkiTensor | None = None, reduce_cmd: reduce_cmd = reduce_cmd.idle, name: str | None = None) -> NkiInstruction:
+def activate2(dst: NkiTensor, op: Operator, data: NkiTensor, imm0: NkiTensor | Scalar, imm1: NkiTensor | Scalar, op0: Operator, op1: Operator, relu_param: NkiTensor | Scalar = 0.0, reverse0: bool = False, reverse1: bool = False, reduce_op: Operator | None = None, reduce_res: NkiTensor | None = None, reduce_cmd: reduce_cmd = reduce_cmd.idle, name: str | None = None) -> NkiInstruction:
     """dst = op((data op0 imm0) op1 imm1), in float32, with an optional reduction along the free dimension.
 
     Stages are multiply, add, subtract or nl.bypass, in six combinations. `relu_param` is the parameter of functions
@@ -171,8 +171,8 @@ def activate2(dst: NkiTensor, op: Operator, data: NkiTensor, imm0: NkiTensor | S
         dst [P, F] in sbuf or psum: result, cast on write
         op: activation function
         data [P, F] in sbuf or psum: input tile
-        imm0 [P, 1] in sbuf or psum: operand of op0: a number or a tile of one column
-        imm1 [P, 1] in sbuf or psum: operand of op1: a number or a tile of one column
+        imm0 [P, 1] in sbuf or psum: operand of op0: a number or a tile of one column; any number for nl.bypass
+        imm1 [P, 1] in sbuf or psum: operand of op1: a number or a tile of one column; any number for nl.bypass
         op0: multiply, add, subtract or bypass
         op1: add, subtract or bypass
         relu_param [P, 1] in sbuf or psum: parameter of the function: a number or a tile of one column
@@ -387,7 +387,7 @@ def sequence_bounds(dst: NkiTensor, segment_ids: NkiTensor, name: str | None = N
         segment_ids [1, N] in sbuf, float32|int32: ids that are not negative
 
     Limits:
-        NKI203  dst has two elements for each id
+        NKI203  dst is (1, 2, N): all starts, then all ends
 
     Engine: gpsimd.
     See: NKI API, nki.isa.sequence_bounds.
@@ -839,8 +839,8 @@ def tensor_scalar_cumulative(dst: NkiTensor, src: NkiTensor, op0: Operator, op1:
     left side of op1.
 
     Arguments:
-        dst [P, F] in sbuf or psum: every state of the reduction, cast on write
-        src [P, F] in sbuf or psum: input tile
+        dst [P, F] in sbuf or psum, bfloat16|float16|float32|float8_e4m3|float8_e4m3fn|float8_e5m2|uint8|uint16|int8|int16: every state of the reduction, cast on write
+        src [P, F] in sbuf or psum, bfloat16|float16|float32|float8_e4m3|float8_e4m3fn|float8_e5m2|uint8|uint16|int8|int16: input tile
         op0: operator of the scalar stage
         op1: running reduction: add, subtract, multiply, maximum or minimum
         imm0 [P, 1] in sbuf or psum, float32: a number, or a float32 tile of one column
@@ -851,7 +851,6 @@ def tensor_scalar_cumulative(dst: NkiTensor, src: NkiTensor, op0: Operator, op1:
         NKI215  op1 is add, subtract, multiply, maximum or minimum
         NKI215  op0 is an arithmetic operator of two inputs
         NKI221  op0 exists on the target
-        NKI202  src and dst are no 32-bit integers
         NKI012  reduce_cmd is reset_reduce, reduce or load_reduce
         NKI218  imm1 comes with load_reduce, and only then
 
@@ -872,6 +871,7 @@ def max8(dst: NkiTensor, src: NkiTensor, name: str | None = None) -> NkiInstruct
         NKI220  F <= 16384
         NKI220  src has at least 8 elements in each partition
         NKI205  src has up to 3 dimensions
+        NKI205  dst is (partitions, 8)
 
     Engine: vector.
     See: NKI API, nki.isa.max8.
@@ -893,6 +893,7 @@ def nc_find_index8(dst: NkiTensor, data: NkiTensor, vals: NkiTensor, name: str |
         NKI203  V == 8
         NKI220  data has at least 8 elements in each partition
         NKI205  data has up to 3 dimensions
+        NKI205  dst is (partitions, 8)
         NKI205  vals has up to 3 dimensions
 
     Engine: vector.

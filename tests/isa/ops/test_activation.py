@@ -169,6 +169,12 @@ CASES = [
     ("activation(z, nl.exp, h)", "trn2", "NKI201"),
     ("activation(z, nl.exp, p)", "trn2", ""),
     ("activation(p, nl.exp, x, bias=p[:, 0:1])", "trn2", ""),
+    ("activation_reduce(z, nl.exp, x, nl.add, None)", "trn2", ""),
+    ("activation_reduce(z, nl.exp, x, nl.add)", "trn2", "NKI003"),
+    ("activate2(z, nl.exp, x, 2.0, 0.0, nl.multiply, nl.bypass)", "trn3", ""),
+    ("activate2(z, nl.exp, x, 2.0, 0.0, nl.multiply)", "trn3", "NKI003"),
+    ("activate2(z, nl.exp, x)", "trn3", "NKI003"),
+    ("activate2(z, nl.exp, x, None, 1.0, nl.multiply, nl.add)", "trn3", "NKI013"),
 ]
 
 

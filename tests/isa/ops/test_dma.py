@@ -190,19 +190,20 @@ def test_what_it_takes(call: str, target: str, code: str) -> None:
     assert refused(call, target) == code
 
 
-def test_an_index_of_several_columns_names_more_rows_than_partitions_column_by_column() -> None:
-    text = """
+@pytest.mark.parametrize("count", [256, 192, 128, 16])
+def test_an_index_of_several_columns_names_rows_column_by_column(count: int) -> None:
+    text = f"""
 def kernel(table, rows):
     lanes = nl.ndarray((128, 2), nl.int32)
     nisa.dma_copy(lanes, rows)
-    x = nl.ndarray((16, 256), nl.bfloat16)
-    nisa.dma_transpose(x, table.ap([[16, 256], [1, 16]], vector_offset=lanes, indirect_dim=0))
+    x = nl.ndarray((16, {count}), nl.bfloat16)
+    nisa.dma_transpose(x, table.ap([[16, {count}], [1, 16]], vector_offset=lanes, indirect_dim=0))
     return x
 """
     table = np.arange(40 * 16).reshape(40, 16).astype(ml_dtypes.bfloat16)
     rows = np.random.default_rng(0).integers(0, 40, (128, 2)).astype(np.int32)
     (got,) = run(text, table, rows)
-    np.testing.assert_array_equal(got, table[rows.T.reshape(-1)].T)
+    np.testing.assert_array_equal(got, table[rows.T.reshape(-1)[:count]].T)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,13 @@ def test_the_index_of_a_gathered_transpose_has_a_multiple_of_16_partitions(lanes
     assert refused(f"dma_transpose(nl.ndarray((16, 16), nl.bfloat16), {rows})", "trn2") == code
 
 
-@pytest.mark.parametrize(("count", "shape"), [(256, (64, 2)), (100, (128, 2)), (256, (128, 2))])
+@pytest.mark.parametrize(("index", "code"), [("(16, 1)", ""), ("(16,)", "NKI222"), ("(16, 1, 1)", "NKI222")])
+def test_the_index_of_a_gathered_transpose_has_two_dimensions(index: str, code: str) -> None:
+    rows = f"nl.ndarray((40, 16), nl.bfloat16, buffer=nl.hbm).ap([[16, 16], [1, 16]], vector_offset=nl.zeros({index}, nl.uint32))"
+    assert refused(f"dma_transpose(nl.ndarray((16, 16), nl.bfloat16), {rows})", "trn2") == code
+
+
+@pytest.mark.parametrize(("count", "shape"), [(256, (64, 2)), (100, (128, 2)), (128, (128, 2)), (256, (128, 2))])
 def test_other_indices_of_several_columns_are_refused(count: int, shape: tuple[int, int]) -> None:
     text = f"""
 def kernel(table):

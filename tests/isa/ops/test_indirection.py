@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import ml_dtypes
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from nki_lab.diagnostic import NkiError
+from tests.calls import kernel_of, traced
 from tests.isa.ops.kernels import run
 
 Array = np.ndarray[Any, Any]
@@ -134,3 +136,22 @@ def test_a_list_that_is_too_short_for_the_engine_is_refused(rows: int, most: int
     run(SHORT.format(count=most), data, index, target="trn3")
     with pytest.raises(NkiError, match="NKI309"):
         run(SHORT.format(count=most + 1), data, index, target="trn3")
+
+
+SCATTERED = """
+def kernel(x):
+    data, moved = nl.ndarray((128, 64), nl.float8_e4m3fn_x4), nl.ndarray((128, 32), nl.float8_e4m3fn_x4)
+    scales, factors = nl.ndarray((128, 64), nl.uint8), nl.ndarray((128, 32), nl.uint8)
+    total = nl.ndarray((64, 512), nl.float32, buffer=nl.psum).indirect(nl.ndarray((64, 1), nl.uint16), 32)
+    k = slice({start}, {start} + 64)
+    nisa.nc_matmul_mx(
+        total, data[k], moved[k], scales[k], factors[k], tile_position=({start}, 0), tile_size=(64, 128)
+    )
+"""
+
+
+@pytest.mark.parametrize("start", [0, 64])
+def test_a_scaled_product_is_scattered_from_the_whole_array(start: int) -> None:
+    wrong = pytest.raises(NkiError, match=r"dst is scattered with tile_position \(64, 0\)") if start else nullcontext()
+    with wrong:
+        traced(kernel_of(SCATTERED.format(start=start)), [np.zeros((1, 1), np.float32)], ["float32"], "trn3")

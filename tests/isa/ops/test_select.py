@@ -1,4 +1,4 @@
-"""affine_select and range_select: what a selected element keeps, and the registers after a command."""
+"""Selections, scans and searches: what an element keeps, the registers after a command, dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nki_lab.diagnostic import NkiError
 from tests.isa.ops.kernels import run
 
 Array = np.ndarray[Any, Any]
@@ -99,3 +100,46 @@ def kernel(a, choose):
     a, choose = np.arange(12, dtype=np.float32).reshape(4, 3), np.eye(4, 3, dtype=np.uint8)
     (found,) = run(text, a, choose)
     np.testing.assert_array_equal(found, np.where(choose, a, -2))
+
+
+def verdict(call: str, dtype: str = "float32", target: str = "trn2") -> str:
+    """The code with which a call on a tile `f` is refused; empty where it is accepted."""
+    try:
+        run(
+            f"def kernel(a):\n    f = nl.zeros((128, 512), nl.{dtype})\n    {call}\n",
+            np.zeros((1, 1), np.float32),
+            target=target,
+        )
+    except NkiError as error:
+        return error.diagnostics[0].code
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "code"),
+    [
+        ("float32", ""), ("bfloat16", ""), ("float16", ""), ("float8_e4m3", ""), ("float8_e5m2", ""), ("uint8", ""),
+        ("uint16", ""), ("int8", ""), ("int16", ""), ("int32", "NKI202"), ("uint32", "NKI202"), ("tfloat32", "NKI202"),
+        ("bool_", "NKI202"),
+    ],
+)  # fmt: skip
+def test_a_running_reduction_reads_and_writes_the_documented_dtypes(dtype: str, code: str) -> None:
+    assert (
+        verdict("nisa.tensor_scalar_cumulative(nl.zeros(f.shape, nl.float32), f, nl.add, nl.add, 1.0)", dtype) == code
+    )
+    assert (
+        verdict("nisa.tensor_scalar_cumulative(f, nl.zeros(f.shape, nl.float32), nl.add, nl.add, 1.0)", dtype) == code
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "code"), [((1, 2, 512), ""), ((1, 1024), ""), ((1, 512, 2), "NKI203"), ((1, 512), "NKI203")]
+)
+def test_bounds_of_segments_are_all_starts_and_then_all_ends(shape: tuple[int, ...], code: str) -> None:
+    assert verdict(f"nisa.sequence_bounds(nl.ndarray({shape}, nl.float32), f[0:1])") == code
+
+
+@pytest.mark.parametrize(("shape", "code"), [((128, 8), ""), ((128, 2, 4), "NKI205"), ((128, 1, 8), "NKI205")])
+def test_the_eight_results_of_a_search_are_two_dimensional(shape: tuple[int, ...], code: str) -> None:
+    assert verdict(f"nisa.max8(nl.ndarray({shape}, nl.float32), f)") == code
+    assert verdict(f"nisa.nc_find_index8(nl.ndarray({shape}, nl.uint32), f, f[:, 0:8])") == code

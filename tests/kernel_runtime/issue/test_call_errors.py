@@ -80,6 +80,20 @@ def test_an_attribute_of_the_users_has_its_near_names_too() -> None:
         nki_lab.run(kernel, X, target="trn2")
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "nl.device_print(x, x)", "nisa.memset(nl.load(x), x)", "nisa.tensor_scalar(nl.load(x), nl.load(x), x, 1.0)",
+        "nl.load(x).ap(x)", "nl.load(x).reshape(x)", "nl.num_programs(x)", "nl.ndarray((1, 2), nl.float32, address=x)",
+        "nisa.dma_compute(nl.load(x), [x, x], nl.add, scales=[x, x])",
+    ],
+)  # fmt: skip
+def test_a_tensor_in_a_place_of_something_else_is_named_without_its_elements(call: str) -> None:
+    found = refused(call)
+    assert "<tensor (128, 64) float32 in private_hbm, name='x'>" in found.message
+    assert "\n" not in found.message
+
+
 def test_signatures_are_shown_as_kernels_write_them() -> None:
     assert refused("nl.ndarray((1, 2))").limit == "nl.ndarray(shape, dtype, buffer=nl.sbuf, name='', address=None)"
     assert refused("nl.ds(3)").limit == "nl.ds(start, size)"

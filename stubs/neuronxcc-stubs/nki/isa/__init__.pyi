@@ -136,7 +136,7 @@ def activation(op: Operator, data: AnyTensor, *, bias: AnyTensor | Scalar | None
     See: NKI API, nki.isa.activation.
     """
 
-def activation_reduce(op: Operator, data: AnyTensor, *, reduce_op: Operator, reduce_res: AnyTensor | None = None, bias: AnyTensor | Scalar | None = None, scale: AnyTensor | Scalar = 1.0, dtype: Any = None, mask: Any = None, name: Any = None, buffer: Any = None) -> NkiTensor:
+def activation_reduce(op: Operator, data: AnyTensor, *, reduce_op: Operator, reduce_res: AnyTensor | None, bias: AnyTensor | Scalar | None = None, scale: AnyTensor | Scalar = 1.0, dtype: Any = None, mask: Any = None, name: Any = None, buffer: Any = None) -> NkiTensor:
     """dst = op(data * scale + bias), and reduce_res = the sum of that along the free dimension, in float32.
 
     The same as activation with reduce_cmd=reset_reduce and a reduce_res: it uses, and leaves its sums in, the Scalar
@@ -147,7 +147,7 @@ def activation_reduce(op: Operator, data: AnyTensor, *, reduce_op: Operator, red
         op: activation function
         data [P, F] in sbuf or psum: input tile
         reduce_op: nl.add
-        reduce_res [P, 1] in sbuf or psum: tile of one column that receives the sums
+        reduce_res [P, 1] in sbuf or psum: tile of one column that receives the sums, or None
         bias [P, 1] in sbuf or psum: tile of one column (NeuronCore-v3: or a number) added before the function
         scale [P, 1] in sbuf or psum, float32: number or float32 tile of one column multiplied first
 
@@ -270,7 +270,7 @@ def sequence_bounds(*, segment_ids: AnyTensor, dtype: Any = None, mask: Any = No
         segment_ids [1, N] in sbuf, float32|int32: ids that are not negative
 
     Limits:
-        NKI203  dst has two elements for each id
+        NKI203  dst is (1, 2, N): all starts, then all ends
 
     Engine: gpsimd.
     See: NKI API, nki.isa.sequence_bounds.
@@ -548,8 +548,8 @@ def tensor_scalar_cumulative(*, dst: AnyTensor, src: AnyTensor, op0: Operator, o
     left side of op1.
 
     Arguments:
-        dst [P, F] in sbuf or psum: every state of the reduction, cast on write
-        src [P, F] in sbuf or psum: input tile
+        dst [P, F] in sbuf or psum, bfloat16|float16|float32|float8_e4m3|float8_e4m3fn|float8_e5m2|uint8|uint16|int8|int16: every state of the reduction, cast on write
+        src [P, F] in sbuf or psum, bfloat16|float16|float32|float8_e4m3|float8_e4m3fn|float8_e5m2|uint8|uint16|int8|int16: input tile
         op0: operator of the scalar stage
         op1: running reduction: add, subtract, multiply, maximum or minimum
         imm0 [P, 1] in sbuf or psum, float32: a number, or a float32 tile of one column
@@ -560,7 +560,6 @@ def tensor_scalar_cumulative(*, dst: AnyTensor, src: AnyTensor, op0: Operator, o
         NKI215  op1 is add, subtract, multiply, maximum or minimum
         NKI215  op0 is an arithmetic operator of two inputs
         NKI221  op0 exists on the target
-        NKI202  src and dst are no 32-bit integers
         NKI012  reduce_cmd is reset_reduce, reduce or load_reduce
         NKI218  imm1 comes with load_reduce, and only then
 
@@ -581,6 +580,7 @@ def max8(*, src: AnyTensor, dtype: Any = None, mask: Any = None, name: Any = Non
         NKI220  F <= 16384
         NKI220  src has at least 8 elements in each partition
         NKI205  src has up to 3 dimensions
+        NKI205  dst is (partitions, 8)
 
     Engine: vector.
     See: NKI API, nki.isa.max8.
@@ -602,6 +602,7 @@ def nc_find_index8(*, data: AnyTensor, vals: AnyTensor, dtype: Any = None, mask:
         NKI203  V == 8
         NKI220  data has at least 8 elements in each partition
         NKI205  data has up to 3 dimensions
+        NKI205  dst is (partitions, 8)
         NKI205  vals has up to 3 dimensions
 
     Engine: vector.
