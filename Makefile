@@ -8,6 +8,9 @@ ifeq ($(MAKELEVEL),0) # environments are set up side by side, and Python and Typ
 MAKEFLAGS += --jobs=2
 endif
 
+# Even where compiled modules are not to be kept: without them each process of the tests compiles 500 modules first.
+export PYTHONDONTWRITEBYTECODE :=
+
 VENV ?= .venv
 export PYTHON ?= python3
 PY := $(VENV)/bin/python
