@@ -16,7 +16,10 @@ from nki.collectives import ReplicaGroup
 import nki_lab
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import whole
+from nki_lab.plots.columns import frame
 from nki_lab.result import RankRuns
+from nki_lab.wire import encode
+from tests.wire.reader import read
 
 X = np.ones((8, 64), np.float32)
 
@@ -179,6 +182,15 @@ def test_figures_are_sums_and_shares_of_all_ranks() -> None:
     assert summary.makespan_ns == max(summary.ranks["makespan_ns"])
     assert summary.engine_busy_ns["vector"] == pytest.approx(sum(item.engine_busy_ns["vector"] for item in own))
     assert summary.mbu <= max(item.mbu for item in own)
+
+
+def test_mbu_and_the_line_of_the_counter_are_of_what_all_ranks_get() -> None:
+    made = launched([4, 4, 4, 4])
+    summary, recording = made.summary, made.recording
+    rate = (summary.hbm_read_bytes + summary.hbm_write_bytes) / summary.makespan_ns
+    assert rate / (read(encode(recording))[0]["capacity"]["hbm"] / 1e9) == pytest.approx(summary.mbu)
+    assert rate / frame(recording, "bandwidth")["limit_gb_s"][0] == pytest.approx(summary.mbu)
+    assert frame(recording, "roofs")["gb_s"][-1] == pytest.approx(rate / summary.mbu)
 
 
 def test_ranks_of_two_cores_have_both_in_their_group() -> None:

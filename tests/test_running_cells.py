@@ -10,6 +10,7 @@ import comm
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from ipywidgets.widgets.widget import _instances
 
 from nki_lab.widgets import MIME
 from tests.shells import ipython
@@ -130,6 +131,14 @@ def test_of_a_long_run_that_is_cancelled_early_stays_what_was_known(busy: Notebo
     assert not any(MIME in item for item in shown)
     (view,) = [item for item in shown if "application/vnd.jupyter.widget-view+json" in item]
     assert view["text/plain"] == "slow  trn2 · 5\u202f002 instructions · cancelled"
+    drawn = _instances[view["application/vnd.jupyter.widget-view+json"]["model_id"]]
+    assert drawn.live["state"] == "cancelled"
+    # The view was looked at some time before, and says the same as the cell.
+    assert drawn.live["done"] == 5002
+    assert drawn.growth["lanes"]["until"] in (5001, 5002)
+    assert result.error_in_exec._render_traceback_() == [
+        "Cancelled: slow was cancelled after 5,002 instructions were issued."
+    ]
 
 
 def test_a_cell_without_a_view_shows_none_while_it_runs(busy: Notebook) -> None:

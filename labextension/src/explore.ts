@@ -151,7 +151,11 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
   };
   arrange(store.state);
   return {
-    elements: [header.element, ...states(context), ...(run.steps ? Object.values(panels) : [])],
+    elements: [
+      header.element,
+      ...states(context),
+      ...(run.steps ? [...Object.values(panels), parts.motion.dialog] : []),
+    ],
     commands,
     draw(state, changes) {
       const isStill = !ARRANGING.some(name => changes.has(name));

@@ -59,7 +59,10 @@ interface Words {
 
 function laneWords({ over, until }: Curves): Words {
   return over === 'time'
-    ? { until: `timed until ${format.time(until)}`, heights: 'share of the time in which it is busy' }
+    ? {
+        until: `timed until ${format.time(until)}`,
+        heights: 'share of the time in which it is busy, of DMA the mean of its queues',
+      }
     : { until: `program order so far, ${instructions(until)}`, heights: 'share of the instructions' };
 }
 

@@ -5,7 +5,7 @@ import type { LoopIteration, Run } from './types';
 /** A loop around a step, or where no loops are known the steps of its line. */
 export interface Level {
   readonly name: string;
-  /** "i = 3", "iteration 5". */
+  /** "i = 3", "line 12". */
   readonly label: string;
   /** Iterations, within the same iterations of the loops around it. */
   readonly count: number;
@@ -91,7 +91,7 @@ function lineLevel(run: Run, step: number): readonly Level[] {
   const steps = lineSteps(run, step);
   if (steps.length < 2) return [];
   const place = firstFrom(steps, step);
-  return [{ name: 'line', label: `iteration ${place + 1}`, count: steps.length, place }];
+  return [{ name: 'line', label: `line ${run.siteOf(step)?.line ?? 0}`, count: steps.length, place }];
 }
 
 /** The step that agrees with the most of the wanted iterations, the first `level + 1` of them in any case. */

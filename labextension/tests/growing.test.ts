@@ -37,6 +37,7 @@ describe('a run that grows', () => {
     const timed: Curves = { ...LANES, over: 'time', until: 1_200_000_000, end: 2 ** 31 };
     growing.draw({ lanes: timed, memories: null });
     expect(textOf(growing.element)).toContain('timed until 1.20 ms');
+    expect(textOf(growing.element)).toContain('of DMA the mean of its queues');
     expect([...growing.element.querySelectorAll('[role=listitem]')].slice(0, 2)).toEqual(rows.slice(0, 2));
     expect(growing.element.querySelectorAll('section')[1]?.hidden).toBe(true);
   });

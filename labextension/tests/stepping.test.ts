@@ -65,7 +65,7 @@ describe('loops', () => {
   });
 
   it('are the steps of a line where no loop is known', () => {
-    expect(loops.levels(4)).toEqual([{ name: 'line', label: 'iteration 3', count: 3, place: 2 }]);
+    expect(loops.levels(4)).toEqual([{ name: 'line', label: 'line 4', count: 3, place: 2 }]);
     expect(loops.move(4, 0, 0)).toBe(1);
   });
 });

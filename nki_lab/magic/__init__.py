@@ -242,7 +242,7 @@ class NkiMagics(Magics):
             _render(shown_as, _failure(error, cell))
             raise shown_as from None
         except KeyboardInterrupt as error:
-            live.say_cancelled()
+            live.say_cancelled(runs.executed)
             _render(error, [_cancelled(runs, live)])
             raise
         except BaseException as error:

@@ -20,7 +20,7 @@ LAST: Final = "last"
 _KEPT: Final = 4
 """Kernels whose last run is kept."""
 
-_HEAD: Final = ("target", "latency", "change", "Tensor", "Vector", "Scalar", "GpSimd", "DMA", "SBUF peak", "HBM used")
+_HEAD: Final = ("target", "latency", "change", "Tensor", "Vector", "Scalar", "GpSimd", "DMA", "SBUF peak", "MBU")
 _ENGINES: Final = ("tensor", "vector", "scalar", "gpsimd", "dma")
 
 

@@ -113,11 +113,23 @@ class LiveView:
         finally:
             self.monitor.leave()
 
-    def say_cancelled(self) -> None:
-        """Say in the view that the run was stopped, before what was done until then is drawn."""
+    def say_cancelled(self, executed: int | None = None) -> None:
+        """Say in the view that the run was stopped, before what was done until then is drawn.
+
+        `executed` is the number of instructions that were, where it is known: the last look was some time before.
+        """
         self.stop()
-        if self._widget is not None:
-            self._widget.tell({**self._widget.live, "state": "cancelled"})
+        if self._widget is None:
+            return
+        last = self._widget.live
+        if executed is not None:
+            elapsed = round(time.perf_counter() - self.monitor.started, 2)
+            last = {**last, "done": executed, "elapsed": elapsed, "rate": None}
+            if not self._widget.draws:
+                self._grow(self._widget)
+            elif isinstance(self._recorded, Timeline):
+                last["until"] = self._recorded.executed_until(executed)
+        self._widget.tell({**last, "state": "cancelled"})
 
     def stop(self) -> None:
         """Follow the runs no longer; what is displayed stays as it is."""

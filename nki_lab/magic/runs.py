@@ -100,6 +100,11 @@ class Runs:
         """Whether the user stopped the last run."""
         return self.last is not None and _is_cancelled(self.last)
 
+    @property
+    def executed(self) -> int | None:
+        """How many instructions of the last run were executed, or issued, when the user stopped it; None of others."""
+        return self.last.executed if self.last is not None and _is_cancelled(self.last) else None
+
     def is_last(self, value: object) -> bool:
         """Return whether `value` is the run that is drawn."""
         return value is not None and value is self.last

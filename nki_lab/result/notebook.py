@@ -57,6 +57,11 @@ class Beside:
 ALONE: Final = Beside()
 
 
+def texts(recording: Recording) -> dict[str, str]:
+    """Return what is shown of a recording where nothing livelier can be: a line, and a picture with its numbers."""
+    return {"text/plain": brief(recording), "text/html": card(recording, picture.png(recording))}
+
+
 def bundle(
     recording: Recording,
     limit: int,

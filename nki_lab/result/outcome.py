@@ -67,6 +67,11 @@ class Run(Recorded):
         self._references: Mapping[int, Array] = {}
         self._pins: dict[tuple[int, int], bytes] = {}
 
+    @property
+    def executed(self) -> int | None:
+        """How many instructions were executed, or issued, until the user stopped the run; None where nobody did."""
+        return None if self._cancelled < 0 else self._cancelled
+
     @cached_property
     def summary(self) -> Summary:
         """Counts, times and shares of the run, by name; times in nanoseconds. A failed run's go up to the fault."""

@@ -178,6 +178,7 @@ class Recorded(ABC):
             linking=_link,
             charting=self._charts,
             picture=self._picture,
+            texts=self._texts,
         )
 
     def _charts(self, channel: str, version: str) -> tuple[dict[str, Any], bytes]:
@@ -191,6 +192,12 @@ class Recorded(ABC):
         from nki_lab.export import picture
 
         return picture.png(self.recording)
+
+    def _texts(self) -> dict[str, str]:
+        """Return what stands for a visualizer on pages that show no widgets: a line, and a picture with its numbers."""
+        from nki_lab.result.notebook import texts
+
+        return texts(self.recording)
 
     @property
     def pins(self) -> tuple[bytes, ...]:

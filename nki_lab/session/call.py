@@ -443,7 +443,7 @@ class Call:
         count = len(self.program)
         done = f"{count:,} instructions were issued"
         if self.executor is not None and self._is_traced and not self.program.registers:
-            done = f"{self.monitor.done:,} of {count:,} instructions" if count else done
+            done = f"{self._executed():,} of {count:,} instructions" if count else done
         message = f"{self.launch.name} was cancelled after {done}"
         return coded_error(INTERRUPTED, message, help="results of a cancelled run are not complete")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.extras import extra
@@ -41,13 +41,14 @@ def view(
     linking: Linking | None = None,
     charting: Charting | None = None,
     picture: Callable[[], bytes] | None = None,
+    texts: Callable[[], Mapping[str, str]] | None = None,
 ) -> Visualizer:
     """The widget that draws a recording, at a step where one is given; NKI022 where the notebook packages are missing.
 
     `fault` is the row at which the run failed, -1: it did not. `tiles` answer for values while the kernel lives.
     `pins` are messages of tiles; `pin` keeps one more, of a buffer after a step, and returns its message. `linking`
     has figures talk with the view, `charting` draws those of its summary. `picture` gives the PNG that stands for the
-    widget when many others follow it.
+    widget when many others follow it, `texts` what stands for it on pages that show no widgets, by MIME type.
     """
     with extra("widgets", "the visualizer needs", otherwise='write a page with run.to_html("run.html")'):
         module = importlib.import_module("nki_lab.widgets.visualizer")
@@ -61,6 +62,7 @@ def view(
         linking=linking,
         charting=charting,
         picture=picture,
+        texts=texts,
     )
     return made
 

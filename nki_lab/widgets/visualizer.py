@@ -18,7 +18,7 @@ import base64
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import traitlets
@@ -83,13 +83,14 @@ class Visualizer(LoadedWidget):
         linking: Linking | None = None,
         charting: Charting | None = None,
         picture: Callable[[], bytes] | None = None,
+        texts: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         super().__init__(step=step)
         self._linking, self._charting = linking, charting
         self._tiles, self._pins, self._pin = tiles, tuple(pins), pin
         self._messages = None if recording is None else Messages(recording, fault=fault)
         self._about = None if recording is None else about(recording)
-        self._picture = picture
+        self._picture, self._texts = picture, texts
         self._is_at_rest = False
         self._sent = 0
         self.on_msg(self._answer)
@@ -106,7 +107,7 @@ class Visualizer(LoadedWidget):
             return
         picture = b"" if self._picture is None else self._picture()
         self._is_at_rest = True
-        self._tiles = self._pin = self._picture = self._messages = self._charting = None
+        self._tiles = self._pin = self._picture = self._texts = self._messages = self._charting = None
         self._pins = ()
         self._esm = _PICTURE % base64.b64encode(picture).decode("ascii")
 
@@ -119,6 +120,8 @@ class Visualizer(LoadedWidget):
         found = super()._repr_mimebundle_(**kwargs)
         if isinstance(found, tuple) and self._about is not None:
             found[0][ABOUT] = [self._about]
+        if isinstance(found, tuple) and self._texts is not None:
+            found[0].update(self._texts())  # for pages without widgets
         return found
 
     def link(self, *figures: object) -> None:

@@ -70,7 +70,9 @@ def header(recording: Recording, names: Names, fault: int, step_of: Array) -> He
         "makespan": recording.makespan,
         "steps": len(recording),
         "fault": fault,
-        "capacity": capacity(str(summary.get("target") or ""), len({lane.core for lane in recording.lanes})),
+        "capacity": capacity(
+            str(summary.get("target") or ""), len({lane.core for lane in recording.lanes}), recording.ranks
+        ),
         "lanes": [
             {"name": lane.name, "kind": lane.kind, "core": lane.core, "rank": lane.rank} for lane in recording.lanes
         ],
@@ -148,7 +150,7 @@ def _part(part: bottlenecks.Part, paths: Sequence[str], step_of: Array) -> Part:
     return out
 
 
-def capacity(target: str, cores: int) -> Capacity:
+def capacity(target: str, cores: int, ranks: int = 1) -> Capacity:
     """Bytes of a partition, partitions, and the rate of HBM; zeros where nothing is known of the target."""
     arch = TARGETS.get(target)
     if arch is None:
@@ -158,7 +160,7 @@ def capacity(target: str, cores: int) -> Capacity:
         "psum": arch.psum_partition_bytes,
         "psumBank": arch.psum_bank_bytes,
         "partitions": arch.pmax,
-        "hbm": round(hbm_bytes_per_ns(arch, cores) * 1e9),
+        "hbm": round(hbm_bytes_per_ns(arch, cores, ranks) * 1e9),
     }
 
 

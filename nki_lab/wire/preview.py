@@ -48,7 +48,7 @@ def _header(recording: Recording) -> Header:
         "makespan": recording.makespan,
         "steps": len(recording),
         "fault": -1,
-        "capacity": overview.capacity(target, len({lane.core for lane in lanes})),
+        "capacity": overview.capacity(target, len({lane.core for lane in lanes}), recording.ranks),
         "lanes": [{"name": lane.name, "kind": lane.kind, "core": lane.core, "rank": lane.rank} for lane in lanes],
         "stalls": list(recording.stalls),
         "names": list(recording.names),

@@ -169,6 +169,52 @@ def test_nothing_is_cut_or_overlaps_or_is_hard_to_read(name: str, themed: Window
     assert found == []
 
 
+BESIDE: Final = """() => {
+  const [left, right] = ['left', 'right'].map(side => document.querySelector(`.nki-mo-dialog .nki-mo-${side}`));
+  const end = Math.max(...[...left.querySelectorAll('*')].map(item => item.getBoundingClientRect().right));
+  const table = right.getBoundingClientRect();
+  return end <= table.left || table.top >= left.getBoundingClientRect().bottom;
+}"""
+
+
+def test_the_pictures_of_an_expanded_motion_lie_beside_it_or_below(themed: Window, pages: dict[str, Path]) -> None:
+    page = themed.page
+    page.goto(pages["matmul"].as_uri())
+    drawn = themed.visualizer()
+    drawn.slide(drawn.step + 3)
+    for width in (480, 800, 900, 1000, 1100, 1400):
+        page.set_viewport_size({"width": width, "height": 1100})
+        drawn.painted()
+        drawn.focus()
+        drawn.press("x")
+        assert page.evaluate(BESIDE), width
+        drawn.press("Escape")
+
+
+@pytest.mark.parametrize(("width", "hidden"), [(480, ()), (900, ("9",)), (1400, ("8",)), (1400, ("2",))], ids=str)
+def test_a_motion_out_of_sight_is_expanded_and_closed(
+    width: int, hidden: tuple[str, ...], browser: Browser, pages: dict[str, Path]
+) -> None:
+    """At 480 pixels the dialog was open and not to be seen, and nothing in the page could be clicked."""
+    with window(browser, width=width) as made:
+        made.page.goto(pages["matmul"].as_uri())
+        drawn = made.visualizer()
+        drawn.focus()
+        drawn.press(*hidden, "x")
+        dialog = made.page.get_by_role("dialog", name="Motion")
+        dialog.wait_for()
+        dialog.get_by_role("button", name="Next on the same engine").click()
+        drawn.painted()
+        assert "Step 1 " not in drawn.where
+        assert "Access pattern" in str(dialog.text_content())
+        drawn.press("Escape")
+        dialog.wait_for(state="hidden")
+        step = drawn.step
+        drawn.root.get_by_role("button", name="Step forward").click()
+        drawn.painted()
+        assert drawn.step == step + 1
+
+
 PRINTED: Final = """() => {
   window.printed = [];
   window.addEventListener('beforeprint', () => {

@@ -125,7 +125,9 @@ def test_what_was_done_until_then_is_recorded() -> None:
     starts = done.recording.rows["start"][:]
     assert (starts[:executed] < until).sum() == executed
     assert (starts[executed:] >= until).all()
-    assert f"cancelled after {executed:,} of {len(done.program):,} instructions" in str(done.report())
+    said = f"cancelled after {executed:,} of {len(done.program):,} instructions"
+    assert said in str(done.report())
+    assert said in str(done.error)
 
 
 def test_a_run_that_is_cancelled_before_its_first_instruction_is_one_without_any() -> None:

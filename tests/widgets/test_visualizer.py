@@ -10,11 +10,15 @@ import sys
 import weakref
 from typing import Any
 
+import nki.language as nl
+import numpy as np
 import pytest
 
+import nki_lab
 from nki_lab import widgets
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.result.notebook import texts
 from nki_lab.widgets import comparison, parts, visualizer
 from nki_lab.widgets.comparison import ComparisonView
 from nki_lab.wire import Messages, encode
@@ -136,6 +140,23 @@ def test_without_the_notebook_packages_a_view_says_what_to_install(monkeypatch: 
     with pytest.raises(NkiError, match=r"NKI022 the visualizer needs the package anywidget") as caught:
         widgets.view(Recording(synthetic(5)))
     assert "nki-lab[widgets]" in caught.value.diagnostics[0].help
+
+
+def test_pages_without_widgets_show_a_view_as_a_picture() -> None:
+    """nbconvert wrote <nki_lab.widgets.visualizer.Visualizer object at 0x7fd895d06c50>."""
+    x = np.ones((128, 64), np.float32)
+    run = nki_lab.run(doubled, x, target="trn2")
+    data = run.view()._repr_mimebundle_()[0]
+    assert data["text/plain"].startswith("doubled on trn2: ")
+    assert "data:image/png;base64," in data["text/html"]
+    assert data["text/html"] == texts(run.recording)["text/html"]
+    assert "application/vnd.jupyter.widget-view+json" in data
+
+
+def doubled(x: Any) -> Any:
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(x) * 2.0)
+    return out
 
 
 def test_a_run_is_pinned_under_a_limit_of_bytes() -> None:

@@ -5,7 +5,9 @@ export interface Ticks {
   readonly values: readonly number[];
   /** Named once, beside the axis. */
   readonly unit: Unit;
-  /** The number alone, with as many decimals as neighbouring ticks need to differ. */
+  /** How many of them neighbouring ticks need to differ. */
+  readonly decimals: number;
+  /** The number alone, with as many decimals. */
   readonly label: (value: number) => string;
 }
 
@@ -28,7 +30,7 @@ export function unitOf(time: number): Unit {
 /** Ticks at round times within [from, to] on an axis of `width` pixels. No ticks if there is no such axis. */
 export function ticks(from: number, to: number, width: number): Ticks {
   const span = to - from;
-  if (!(span > 0) || !(width > 0)) return { values: [], unit: 'ns', label: String };
+  if (!(span > 0) || !(width > 0)) return { values: [], unit: 'ns', decimals: 0, label: String };
   const step = roundUp((span * APART) / width);
   const unit = axisUnit(Math.max(Math.abs(from), Math.abs(to)));
   const size = PICOSECONDS[unit];
@@ -37,7 +39,7 @@ export function ticks(from: number, to: number, width: number): Ticks {
   for (let number = Math.ceil(from / step - 1e-9); number * step <= to * (1 + 1e-12); number++) {
     values.push(number * step + 0);
   }
-  return { values, unit, label: value => grouped((value / size).toFixed(decimals)) };
+  return { values, unit, decimals, label: value => grouped((value / size).toFixed(decimals)) };
 }
 
 /** An axis never counts in picoseconds: parts of a nanosecond have decimals. */

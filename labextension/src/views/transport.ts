@@ -251,12 +251,8 @@ function drawLoop(element: HTMLElement, level: Level, go: (place: number) => voi
   const [name, pips] = [...element.children] as [HTMLElement, HTMLElement];
   const { label, count, place } = level;
   const said = `${label}, ${nth(place)} of ${format.count(count)}`;
-  setText(name, level.name === 'line' ? `${label} of ${format.count(count)}` : label);
-  setAttribute(
-    pips,
-    'aria-label',
-    level.name === 'line' ? 'Iteration of this line' : `Iteration of loop ${level.name}`,
-  );
+  setText(name, level.name === 'line' ? `${label}: ${format.count(place + 1)} of ${format.count(count)}` : label);
+  setAttribute(pips, 'aria-label', level.name === 'line' ? 'Step of this line' : `Iteration of loop ${level.name}`);
   setAttribute(pips, 'aria-valuemin', 1);
   setAttribute(pips, 'aria-valuemax', count);
   setAttribute(pips, 'aria-valuenow', place + 1);

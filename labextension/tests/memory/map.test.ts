@@ -137,6 +137,17 @@ describe('dead tiles', () => {
     expect(kept.map(box => box.phase)).toEqual(['live']);
   });
 
+  test('have their number where nothing alive lies on them', () => {
+    const sliver = { byte: 50 * 256, bytes: 256, start: 0, end: 90 };
+    const around = dead(128, 256).filter((_, at) => at !== 50);
+    const laid = boxes([...around, sliver], 50);
+    const [fold] = foldDead(laid, new Set(), MEASURE).folds;
+    const alive = laid.find(box => box.phase === 'live');
+    expect(fold).toMatchObject({ x: 50, label: { text: '127 × k' } });
+    expect(fold.clear).toMatchObject({ x: (alive?.x ?? 0) + (alive?.width ?? 0), y: fold.y, height: fold.height });
+    expect(fold.clear.x + fold.clear.width).toBe(fold.x + fold.width);
+  });
+
   test('are all there, folded or not, for tiles of any place', () => {
     for (let seed = 1; seed < 20; seed++) {
       const laid = boxes(scattered(300, seed), 500);

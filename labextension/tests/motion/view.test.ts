@@ -394,7 +394,7 @@ describe('the motion view', () => {
     const more = element.querySelector<HTMLElement>('.nki-mo-more')!;
     expect(more.textContent).toBe('+ 37 operands');
     more.click();
-    const dialog = element.querySelector('dialog')!;
+    const dialog = view.dialog;
     expect(dialog.open).toBe(true);
     expect(dialog.querySelectorAll('.nki-mo-operand')).toHaveLength(7);
     dialog.querySelector<HTMLElement>('.nki-mo-more')!.click();
@@ -402,9 +402,9 @@ describe('the motion view', () => {
   });
 
   it('expands to patterns, bytes, descriptors and the curve, follows the step, and closes by key', () => {
-    const element = show(runWith([LOAD, product(400_000, WRITE)]));
+    show(runWith([LOAD, product(400_000, WRITE)]));
     view.expand();
-    const dialog = element.querySelector('dialog')!;
+    const dialog = view.dialog;
     const text = dialog.textContent;
     for (const part of [
       'Access pattern',
@@ -431,13 +431,11 @@ describe('the motion view', () => {
       lane: 2, start: id * 100, duration: 10, op: 0, bytes: 4, accesses: [[1, WRITE], [id, READ]],
     })) as Given[]; // prettier-ignore
     const values = new KeptIndices(view => (view === 8 ? picks([3, 3, 9004]) : null));
-    const element = show(runWith(rows), values);
+    show(runWith(rows), values);
     view.expand();
     for (let step = 0; step < VIEWS.length; step += 1) go(step);
     go(8);
-    expect(element.querySelector('dialog')!.textContent).toContain(
-      '1 distinct row, 1 read more than once, 1 of 3 outside of the tensor.',
-    );
+    expect(view.dialog.textContent).toContain('1 distinct row, 1 read more than once, 1 of 3 outside of the tensor.');
   });
 
   const GATHER: Given = { lane: 2, start: 0, duration: 10, op: 0, bytes: 4, accesses: [[1, WRITE], [8, READ]] }; // prettier-ignore
@@ -484,7 +482,7 @@ describe('the motion view', () => {
     expect(element.textContent).toContain('rows by ids, it has elements that nothing wrote');
     view.expand();
     expect(element.querySelector('dialog .nki-mo-gather')).toBe(null);
-    expect(element.querySelector('dialog')!.textContent).toContain('It has elements that nothing wrote.');
+    expect(view.dialog.textContent).toContain('It has elements that nothing wrote.');
     vi.useRealTimers();
   });
 
@@ -520,10 +518,10 @@ describe('the motion view', () => {
   });
 
   it('of an old recording is drawn', () => {
-    const element = show(runWith([LOAD, product(400_000, WRITE)], {}, true));
+    show(runWith([LOAD, product(400_000, WRITE)], {}, true));
     view.expand();
-    expect(element.textContent).toContain('Access pattern');
+    expect(view.dialog.textContent).toContain('Access pattern');
     go(1);
-    expect(element.querySelectorAll('dialog .nki-mo-operand').length).toBeGreaterThan(2);
+    expect(view.dialog.querySelectorAll('.nki-mo-operand').length).toBeGreaterThan(2);
   });
 });

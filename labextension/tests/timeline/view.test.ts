@@ -67,6 +67,14 @@ describe('the timeline', () => {
     expect(texts(element, '.nki-tl-gutter .nki-tl-share')).toEqual(['ns', '', '50 %', '45 %', '0 %']);
   });
 
+  test('tells shares of lanes too crowded for bars, and how many instructions those have', () => {
+    const crowd = Array.from({ length: 4000 }, (_, at) => ({ start: 1000 * at, duration: 250 }));
+    const { element } = open(runOf(crowd));
+    const share = [...element.querySelectorAll('.nki-tl-gutter .nki-tl-cell-lane .nki-tl-share')][0];
+    expect(share.textContent).toBe('25 %');
+    expect(share.getAttribute('title')).toMatch(/^25 % busy in this window, 4.000 instructions/);
+  });
+
   test('is a region that says what it shows', () => {
     const { element } = open(runOf(ROWS));
     expect(element.getAttribute('role')).toBe('region');

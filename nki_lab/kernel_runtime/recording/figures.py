@@ -86,10 +86,12 @@ def peak_flops_per_ns(arch: Arch, moving: DType, stationary: DType) -> float:
     return peak * 1e3
 
 
-def hbm_bytes_per_ns(arch: Arch, cores: int) -> float:
+def hbm_bytes_per_ns(arch: Arch, cores: int, ranks: int = 1) -> float:
     """Return the bytes that HBM gives in a nanosecond to the `cores` of a run, or to two where one of them runs alone.
 
     MBU is a share of it, as with the vendor's profiler; the counter of HBM has its line there, and several cores
-    together never get more.
+    together never get more. Of several ranks, which share no HBM, it is what they get together, and `cores` are
+    those of all.
     """
-    return max(arch.mbu_bytes_per_ns, arch.hbm_bytes_per_ns * cores / arch.cores_per_chip)
+    each = max(arch.mbu_bytes_per_ns, arch.hbm_bytes_per_ns * cores / ranks / arch.cores_per_chip)
+    return each * ranks

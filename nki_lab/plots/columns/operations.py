@@ -115,4 +115,4 @@ def _roofs(recording: Recording, arch: Arch, cores: int) -> Iterator[tuple[str, 
     yield "vector", "Vector", element, math.nan
     if fastest > 1:
         yield "vector", "Vector, fastest mode", element * fastest, math.nan
-    yield "dma", "HBM", math.nan, hbm_bytes_per_ns(arch, cores)
+    yield "dma", "HBM", math.nan, hbm_bytes_per_ns(arch, cores, recording.ranks)

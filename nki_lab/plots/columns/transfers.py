@@ -62,7 +62,7 @@ def bandwidth(recording: Recording, *, bins: int = BINS, bin_ns: float | None = 
         np.diff(np.rint(_moved_before(recording, values, bounds)).astype(np.int64)) for values in hbm_bytes(recording)
     ]
     width = nanoseconds(np.diff(bounds))
-    limit = 0.0 if arch is None else hbm_bytes_per_ns(arch, cores_of(recording))
+    limit = 0.0 if arch is None else hbm_bytes_per_ns(arch, cores_of(recording), recording.ranks)
     return {
         "begin_ns": nanoseconds(bounds[:-1]),
         "end_ns": nanoseconds(bounds[1:]),

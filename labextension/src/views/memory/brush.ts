@@ -106,7 +106,7 @@ export function paintFold(brush: Brush, fold: Fold): void {
   context.strokeRect(fold.x + 0.5, fold.y + 0.5, Math.max(1, fold.width - 1), Math.max(1, fold.height - 1));
   context.setLineDash([]);
   const [first] = fold.boxes;
-  if (first !== undefined) paintLabel(brush, fold.label, fold, first.tile, 'none');
+  if (first !== undefined) paintLabel(brush, fold.label, fold.clear, first.tile, 'none');
 }
 
 /** What lies where no memory is. */

@@ -11,6 +11,8 @@ export interface Fold extends Area {
   /** The name that all of them have without their indices; '' if they differ. */
   readonly name: string;
   readonly label: Label | null;
+  /** The widest part of it over which nothing lives: where the label stands. */
+  readonly clear: Area;
 }
 
 export interface Folded {
@@ -27,9 +29,10 @@ export function foldDead(boxes: readonly Box[], apart: ReadonlySet<number>, meas
   const kept: Box[] = [];
   const runs = new Map<string, Box[]>();
   const folds: Fold[] = [];
+  const live = boxes.filter(box => box.phase !== 'dead').sort((a, b) => a.x - b.x);
   const close = (run: readonly Box[]): void => {
     if (run.length === 1) kept.push(...run);
-    else if (run.length > 1) folds.push(foldOf(run, measure));
+    else if (run.length > 1) folds.push(foldOf(run, live, measure));
   };
   const dead = boxes.filter(box => box.phase === 'dead').sort((a, b) => a.x - b.x);
   for (const box of dead) {
@@ -49,19 +52,36 @@ export function foldDead(boxes: readonly Box[], apart: ReadonlySet<number>, meas
   }
   for (const run of runs.values()) close(run);
   if (folds.length === 0) return { boxes, folds };
-  const live = boxes.filter(box => box.phase !== 'dead');
-  return { boxes: [...kept, ...live], folds };
+  return { boxes: [...kept, ...boxes.filter(box => box.phase !== 'dead')], folds };
 }
 
-function foldOf(boxes: readonly Box[], measure: Measure): Fold {
+function foldOf(boxes: readonly Box[], live: readonly Box[], measure: Measure): Fold {
   const [first] = boxes as readonly [Box];
   const right = boxes.reduce((most, box) => Math.max(most, box.x + box.width), 0);
   const place = { x: first.x, y: first.y, width: right - first.x, height: first.height };
   const names = new Set(boxes.map(box => baseName(box.tile.buffer.name)));
   const [only = ''] = names.size === 1 ? names : [];
   const words = only === '' ? `${boxes.length} dead` : `${boxes.length} × ${only}`;
-  const label = placeLabel(words, only === '' ? '' : 'dead', place, measure, true);
-  return { boxes, name: only, label, ...place };
+  const clear = widestClear(place, live);
+  const label = placeLabel(words, only === '' ? '' : 'dead', clear, measure, true);
+  return { boxes, name: only, label, clear, ...place };
+}
+
+/** The widest part of a place, over its whole height, that none of the boxes lies on; these are in order of x. */
+function widestClear(place: Area, boxes: readonly Box[]): Area {
+  const end = place.x + place.width;
+  let [left, width, from] = [place.x, 0, place.x];
+  const part = (to: number): void => {
+    if (to - from > width) [left, width] = [from, to - from];
+  };
+  for (const box of boxes) {
+    if (box.x >= end) break;
+    if (box.x + box.width <= from || box.y >= place.y + place.height || box.y + box.height <= place.y) continue;
+    part(box.x);
+    from = box.x + box.width;
+  }
+  part(end);
+  return { ...place, x: left, width };
 }
 
 /** A name without the index that tells it from others: "weights[3]" is "weights". */

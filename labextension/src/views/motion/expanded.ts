@@ -1,6 +1,6 @@
 /** The expanded view: the flow at a larger scale, with pattern table, bytes, descriptors and efficiency. */
 import { ask } from '../../commands';
-import { el, replace } from '../../dom';
+import { el, replace, setStyle } from '../../dom';
 import * as format from '../../format';
 import { icon } from '../../icons';
 import { swatch } from '../../swatch';
@@ -16,7 +16,10 @@ const ALL = 32;
 /** Rows and columns are numbered from so many pixels on. */
 const AXES = 640;
 /** Below so many pixels the pictures stand below the flow. */
-const NARROW = 860;
+const NARROW = 940;
+/** The width of the pictures beside the flow, and of what lies around them. */
+const SIDE = 380;
+const AROUND = 22;
 
 export interface Expanded {
   readonly element: HTMLDialogElement;
@@ -98,7 +101,8 @@ export function createExpanded(context: Context, asked: HTMLElement, redraw: () 
         const all = element.clientWidth || 1080;
         const isNarrow = all < NARROW;
         body.classList.toggle('nki-mo-one', isNarrow);
-        const width = isNarrow ? all : Math.round(all * 0.62);
+        setStyle(body, { '--nki-mo-side': `${SIDE}px` });
+        const width = isNarrow ? all : Math.min(Math.round(all * 0.62), all - SIDE - AROUND);
         flow = createFlow(context, motion, {
           width,
           tileHeight: motion.inputs.length > 2 || isNarrow ? 96 : 150,

@@ -18,6 +18,8 @@ const MOST = 3;
 const WIDTH = 400;
 
 export interface MotionView extends View {
+  /** The dialog that shows it large. It stands apart: where the view is out of sight it would be there unseen. */
+  readonly dialog: HTMLDialogElement;
   /** Show it large, in a dialog. */
   expand(): void;
 }
@@ -56,7 +58,6 @@ export function createMotion(context: Context): MotionView {
     foot,
   );
   const expanded = createExpanded(context, element, () => draw(store.state, true));
-  element.append(expanded.element);
 
   const reason = (step: number): string => {
     if (step < 0) return 'No instruction is selected.';
@@ -132,6 +133,7 @@ export function createMotion(context: Context): MotionView {
       indices.forget();
       if (!isHidden()) draw(store.state);
     },
+    dialog: expanded.element,
     expand: () => expanded.open(),
     dispose() {
       observer.disconnect();

@@ -69,12 +69,12 @@ export function plate(
   text: string,
   middle: number,
   y: number,
-  [left, right]: readonly [number, number],
+  edges: readonly [number, number],
   look: { ground: string; ink: string; edge?: string; height: number; radius: number },
 ): readonly [number, number] {
   const { context } = drawing;
-  const width = context.measureText(text).width + 14;
-  const x = whole(drawing, Math.min(Math.max(middle - width / 2, left), Math.max(left, right - width)));
+  const [x, end] = plateSpan(drawing, text, middle, edges);
+  const width = end - x;
   context.fillStyle = look.ground;
   box(drawing, x, y, width, look.height, look.radius);
   if (look.edge !== undefined) {
@@ -88,5 +88,17 @@ export function plate(
   context.textAlign = 'center';
   context.textBaseline = 'middle';
   context.fillText(text, x + width / 2, y + look.height / 2 + 0.5);
+  return [x, end];
+}
+
+/** Where a plate begins and ends, with the font that is set. */
+export function plateSpan(
+  drawing: DrawContext,
+  text: string,
+  middle: number,
+  [left, right]: readonly [number, number],
+): readonly [number, number] {
+  const width = drawing.context.measureText(text).width + 14;
+  const x = whole(drawing, Math.min(Math.max(middle - width / 2, left), Math.max(left, right - width)));
   return [x, x + width];
 }

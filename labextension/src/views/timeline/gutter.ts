@@ -228,9 +228,9 @@ function fillLane(strip: LaneStrip, cell: Cell, figure: Figure): void {
   setShare(cell.value, found.busy, found.columns?.count ?? -1);
 }
 
-/** The share; where bars give way to columns, how many instructions there are. */
+/** The share of the window; where bars give way to columns, its title tells how many instructions there are. */
 function setShare(element: HTMLElement, busy: number, count: number): void {
-  setText(element, count < 0 ? format.percent(busy) : format.shortCount(count));
+  setText(element, format.percent(busy));
   const more = count < 0 ? '' : `, ${format.plural(count, 'instruction')}`;
   setAttribute(element, 'title', `${format.percent(busy)} busy in this window${more}. ${DEFINITIONS.busy}`);
 }

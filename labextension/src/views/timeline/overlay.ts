@@ -7,8 +7,8 @@ import { type Arrow, type Arrows, layoutArrows, moreBox, MOST_ARROWS, neighbours
 import type { Bar, Wait } from './bars';
 import { type Box, type Figure, placeOf, stripOf } from './figure';
 import { extent, paintBar, paintBars, paintWaits } from './paint-lane';
-import { paintFailed } from './paint';
-import { FONTS, line, type DrawContext, plate, useFont } from './draw_context';
+import { clearTicks, paintFailed, timeOnAxis } from './paint';
+import { FONTS, line, type DrawContext, plate, plateSpan, useFont } from './draw_context';
 import { placeFor, type Point, route } from './routes';
 import { SIZES } from './strips';
 import { spanOf, xOf } from './zoom';
@@ -151,14 +151,20 @@ function paintPlates(drawing: DrawContext, figure: Figure, state: State): void {
   const edges = [1, scale.width - 1] as const;
   const ink = { ground: palette.ink, ink: palette.bg, ...PLATE };
   const y = (SIZES.axis - PLATE.height) / 2;
+  const paintPlate = (text: string, middle: number): void => {
+    const covered = plateSpan(drawing, text, middle, edges);
+    clearTicks(drawing, figure, covered);
+    useFont(drawing, FONTS.plate, 600);
+    plate(drawing, text, middle, y, edges, ink);
+  };
   const { area } = state;
   if (area && area.to > area.from && xOf(scale, area.to) > 0 && xOf(scale, area.from) < scale.width) {
     const centre = (Math.max(0, xOf(scale, area.from)) + Math.min(scale.width, xOf(scale, area.to))) / 2;
-    plate(drawing, `Δ ${time(area.to - area.from)}`, centre, y, edges, ink);
+    paintPlate(`Δ ${time(area.to - area.from)}`, centre);
     return;
   }
   const x = xOf(scale, state.time);
-  if (x >= 0 && x <= scale.width) plate(drawing, time(state.time), x, y, edges, ink);
+  if (x >= 0 && x <= scale.width) paintPlate(timeOnAxis(state.time, scale), x);
 }
 
 function paintArea(drawing: DrawContext, figure: Figure, area: Span): void {

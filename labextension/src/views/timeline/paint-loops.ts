@@ -29,8 +29,12 @@ export function paintLoops(drawing: DrawContext, figure: Figure, strip: LoopStri
   useFont(drawing, FONTS.track);
   drawing.context.textAlign = 'center';
   drawing.context.textBaseline = 'middle';
+  const middle = top + height / 2;
   let from = -Infinity;
-  for (const cell of cells) from = paintLabel(drawing, figure, track, { cell, middle: top + height / 2, from });
+  cells.forEach((cell, at) => {
+    const to = cells.at(at + 1)?.x ?? Infinity;
+    from = paintLabel(drawing, figure, track, { cell, middle, from, to });
+  });
 }
 
 interface Band {
@@ -132,16 +136,19 @@ function paintExecution(drawing: DrawContext, cell: LoopCell, band: Band): void 
   frame(drawing, representative, band);
 }
 
-/** Iterations of executions that overlap do too: a label begins after the one before it. Returns where it ends. */
+/**
+ * Iterations of executions that overlap do too: a label begins after the one before it, and ends where the next cell
+ * begins, which lies over its own. Returns where it ends.
+ */
 function paintLabel(
   drawing: DrawContext,
   figure: Figure,
   track: LoopTrack,
-  { cell, middle, from }: { cell: LoopCell; middle: number; from: number },
+  { cell, middle, from, to }: { cell: LoopCell; middle: number; from: number; to: number },
 ): number {
   const { context, palette } = drawing;
   const left = Math.max(cell.x, 0);
-  const right = Math.min(cell.x + cell.width, figure.scale.width);
+  const right = Math.min(cell.x + cell.width, figure.scale.width, Math.max(left, to));
   const room = right - left - 6;
   if (room < LABEL_FROM - 6) return from;
   const words = cell.whole === null ? cellWords(track, cell) : executionWords(track, cell);

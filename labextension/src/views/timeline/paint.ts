@@ -3,6 +3,7 @@ import { NO_HUE } from '../../_generated/schema';
 import { hatch } from '../../canvas/hatch';
 import { widthOf } from '../../canvas/text';
 import { ticks } from '../../canvas/scale';
+import { timeParts } from '../../format';
 import { WORKS } from '../../run/path';
 import type { Buckets, Run } from '../../types';
 import { shortReason } from '../../words';
@@ -24,7 +25,7 @@ import {
 } from './strips';
 import { paintTransfers } from './transfers';
 import { awaitedWords } from './words';
-import { timeOf, xOf } from './zoom';
+import { type Scale, timeOf, xOf } from './zoom';
 
 export function paintFigure(drawing: DrawContext, figure: Figure): void {
   paintGround(drawing, figure);
@@ -86,24 +87,52 @@ function paintGrid(drawing: DrawContext, figure: Figure): void {
   for (const strip of figure.strips) {
     line(drawing, 0, strip.top + strip.height - 0.5, scale.width, strip.top + strip.height - 0.5);
   }
-  const { values, label } = ticks(scale.from, scale.to, scale.width);
+  for (const value of ticks(scale.from, scale.to, scale.width).values) {
+    const x = xOf(scale, value);
+    line(drawing, x, SIZES.axis, x, figure.height);
+  }
   useFont(drawing, FONTS.axis);
   context.fillStyle = palette.ink3;
   context.textBaseline = 'middle';
-  for (const value of values) {
-    const x = xOf(scale, value);
-    line(drawing, x, SIZES.axis, x, figure.height);
-    paintTick(drawing, label(value), x, scale.width);
-  }
+  context.textAlign = 'center';
+  for (const { text, at } of tickTexts(drawing, scale)) context.fillText(text, at, SIZES.axis / 2 + 0.5);
 }
 
-/** A tick's number, moved inwards at the ends; not drawn where it would be far from its line. */
-function paintTick(drawing: DrawContext, text: string, x: number, width: number): void {
-  const half = widthOf(drawing.context, text) / 2;
-  const at = Math.min(Math.max(x, half + 1), width - half - 4);
-  if (Math.abs(at - x) > half + 2) return;
-  drawing.context.textAlign = 'center';
-  drawing.context.fillText(text, at, SIZES.axis / 2 + 0.5);
+interface TickText {
+  readonly text: string;
+  /** Its middle. */
+  readonly at: number;
+  readonly half: number;
+}
+
+/** The numbers of the axis, moved inwards at the ends; without those that would be far from their lines. */
+function tickTexts(drawing: DrawContext, scale: Scale): TickText[] {
+  useFont(drawing, FONTS.axis);
+  const { values, label } = ticks(scale.from, scale.to, scale.width);
+  return values.flatMap(value => {
+    const text = label(value);
+    const x = xOf(scale, value);
+    const half = widthOf(drawing.context, text) / 2;
+    const at = Math.min(Math.max(x, half + 1), scale.width - half - 4);
+    return Math.abs(at - x) > half + 2 ? [] : [{ text, at, half }];
+  });
+}
+
+/** A time as it is written everywhere, but where the axis counts finer as fine as that: "26.025 µs". */
+export function timeOnAxis(value: number, scale: Scale): string {
+  const { value: number, unit } = timeParts(value);
+  const axis = ticks(scale.from, scale.to, scale.width);
+  const decimals = number.split('.')[1]?.length ?? 0;
+  return axis.unit === unit && axis.decimals > decimals ? `${axis.label(value)} ${unit}` : `${number} ${unit}`;
+}
+
+/** Take the numbers of the axis away that a plate on it would cover in part. */
+export function clearTicks(drawing: DrawContext, { scale }: Figure, [from, to]: readonly [number, number]): void {
+  drawing.context.fillStyle = drawing.palette.bg;
+  for (const { at, half } of tickTexts(drawing, scale)) {
+    const [left, right] = [at - half - 1, at + half + 1];
+    if (right > from && left < to) drawing.context.fillRect(left, 2, right - left, SIZES.axis - 6);
+  }
 }
 
 const PATH_BAR = 8;
