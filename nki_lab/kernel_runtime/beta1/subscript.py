@@ -363,7 +363,8 @@ def _gathered(tensor: NkiTensor, keys: tuple[Any, ...], tiles: list[int]) -> Nki
     if rows.size == 1 and any(item.ndim == rank and item.shape[0] > 1 for item in walks):
         picked = tensor.select(0, rows)
         return _strided(picked, rest, picked._indirect)
-    _, record = vector_select(tensor, 0, rows)
+    column = rows.reshape((rows.size, 1)) if rows.size == rows._shape[0] else rows  # the walk may have more dimensions
+    _, record = vector_select(tensor, 0, column)
     around = max(rank, 2) - 1  # the other dimensions of the view, over which a row number is the same
     axes = ((axes_of(rows) or (frozenset(),))[0], *[frozenset()] * around)
     walk = Index((rows._shape[0], *[1] * around), (1, *[0] * around), 0, axes)
