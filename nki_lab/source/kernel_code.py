@@ -90,6 +90,8 @@ class KernelSearch:
                         for decorator in inner.node.decorator_list:
                             self._enter(inner, self._entry_dialect(decorator, scope))
             for call in scope.calls:
+                if type(call.func) is ast.Attribute and call.func.attr not in ENTRY_NAMES:
+                    continue  # most calls
                 dialect = self._entry_dialect(call.func, scope)
                 target = unwrapped(call.args[0]) if dialect and call.args else None
                 if isinstance(target, ast.Name):
@@ -137,15 +139,16 @@ class KernelSearch:
                 pending.extend(self._reached(inner, dialect))
 
     def _reached(self, scope: NameUses, dialect: Dialect) -> Iterator[NameUses]:
-        called = {id(call.func): call for call in scope.calls}
-        meant: dict[str, list[NameUses]] = {}
-        for name in (*scope.loads, *scope.annotated):
-            if name.id not in meant:
-                meant[name.id] = definitions_of(name.id, scope)
+        nodes = (*scope.loads, *scope.annotated)
+        meant = {name: those for name in {node.id for node in nodes} if (those := definitions_of(name, scope))}
+        called: dict[int, ast.Call] | None = None
+        for name in [node for node in nodes if node.id in meant]:
             for found in meant[name.id]:
                 if isinstance(found.node, FUNCTIONS):
                     yield found
                 elif isinstance(found.node, ast.ClassDef):
+                    if called is None:
+                        called = {id(call.func): call for call in scope.calls}
                     if id(name) in called:
                         self.instantiations.setdefault(found, []).append(called[id(name)])
                     yield from self._use_class(found, dialect)

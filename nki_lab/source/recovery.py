@@ -11,6 +11,7 @@ from typing import Final
 
 from nki_lab.source.magics import UNKNOWN  # what stands under `if __builtins__:` is not judged
 from nki_lab.source.moved_lines import moved_text
+from nki_lab.source.trees import children
 
 TRIES: Final = 24
 """Lines of one statement at module level that are left out one by one; after that the whole of it goes."""
@@ -184,12 +185,7 @@ def move(nodes: Iterable[ast.AST], count: int) -> None:
         if "lineno" in node._attributes:
             node.lineno += count  # type: ignore[attr-defined]
             node.end_lineno += count  # type: ignore[attr-defined]
-        for name in node._fields:  # not vars(node): tools that explain tracebacks set the parents of nodes there
-            value = getattr(node, name, None)
-            if isinstance(value, ast.AST):
-                stack.append(value)
-            elif isinstance(value, list):
-                stack += [item for item in value if isinstance(item, ast.AST)]
+        stack += children(node)
 
 
 @dataclass(slots=True)
