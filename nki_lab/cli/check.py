@@ -14,6 +14,7 @@ from nki_lab.cli import colour
 from nki_lab.cli.kernels import Settings
 from nki_lab.cli.report import FORMATS, as_json, text
 from nki_lab.cli.sarif import sarif
+from nki_lab.cli.scripts import USAGE
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.own_faults import version
 from nki_lab.printable import on_one_line, printable
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from nki_lab.export.coverage_pages import SourceFile
     from nki_lab.query.configuration import Configuration
 
-USAGE: Final = 2
 _MOST_DIGITS: Final = 9
 
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from nki_lab.cli import colour
+from nki_lab.cli.scripts import USAGE
 from nki_lab.diagnostic import NkiError, coded_error
 
 if TYPE_CHECKING:
     from nki_lab.result.comparison import RunComparison
 
-USAGE: Final = 2
 _RECORDING: Final = "the folder of a saved run, or of a Neuron Explorer profile"
 
 OPTIONS: Final[dict[str, Mapping[str, Any]]] = {

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nki_lab.cli.kernels import Settings
+from nki_lab.cli.scripts import USAGE
 from nki_lab.diagnostic import NkiError, render
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ OPTIONS: Final[dict[str, Settings]] = {
 
 def migrate(arguments: argparse.Namespace) -> int:
     """Migrate files; 1 where something is left to the author or differs, 2 where the command line is wrong."""
-    from nki_lab.cli.check import USAGE, target_of
+    from nki_lab.cli.check import target_of
     from nki_lab.cli.migrating import Report
     from nki_lab.query.source_tree import Sources
 

@@ -8,10 +8,13 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from nki_lab.diagnostic import NkiError, coded_error, diagnose, error_of
 from nki_lab.source_files import read_source
+
+USAGE: Final = 2
+"""The exit status where the command line is wrong."""
 
 
 def execute(script: Path, name: str, *, show: bool) -> dict[str, Any]:

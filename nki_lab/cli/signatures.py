@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nki_lab.call_records import store
 from nki_lab.call_records.store import CallRecord
 from nki_lab.cli.kernels import Settings
+from nki_lab.cli.scripts import USAGE
 from nki_lab.diagnostic import NkiError
 from nki_lab.file_system import relative
 from nki_lab.source_files import is_kind
@@ -34,8 +35,6 @@ OPTIONS: Final[dict[str, Settings]] = {
     "--format": {"choices": ("text", "json"), "default": "text", "help": "of what is printed (default: text)"},
 }
 """The options of the command."""
-
-USAGE: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

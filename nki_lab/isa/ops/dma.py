@@ -469,10 +469,10 @@ class dma_transpose:
     )
     gather = Predicate(
         "NKI222",
-        "gathered rows: from HBM, a multiple of 16, dge_mode unknown or swdge",
+        "gathered rows: from HBM, a multiple of 16, by an index of two dimensions, dge_mode unknown or swdge",
         _transpose_gather,
         operand="dge_mode",
-        help="drop dge_mode, and pad the rows to 16",
+        help="drop dge_mode, pad the rows to 16, and give the index two dimensions",
         target="trn2",
         accepts={"src": "hbm bfloat16 128x64 rows"},
         refuses={"src": "hbm bfloat16 128x64 rows", "dge_mode": _MODES.none},

@@ -206,7 +206,7 @@ def dma_transpose(src: AnyTensor, *, axes: Any = None, dtype: Any = None, mask: 
         NKI207  dst.dtype == src.dtype
         NKI222  priority is 0..3, from NeuronCore-v4
         NKI222  dge_mode.hwdge: NeuronCore-v3, 16 rows, 128 columns; generated: 2-byte elements
-        NKI222  gathered rows: from HBM, a multiple of 16, dge_mode unknown or swdge
+        NKI222  gathered rows: from HBM, a multiple of 16, by an index of two dimensions, dge_mode unknown or swdge
         NKI222  oob_mode.skip with run-time addresses only
 
     Engine: dma.
