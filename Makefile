@@ -26,13 +26,15 @@ N ?= 10000
 # The tests of a file stay together; a process that crashes ends the run, which could hang otherwise. Those of servers and browsers, which wait for other processes, run after the others.
 SPREAD ?= -n 2 --dist loadfile --max-worker-restart=0
 ALONE := tests/browser tests/lsp
+QUICK := not slow and not extended
+EXTENDED := extended and not slow
 
 # An environment made in another folder (a copied checkout) counts as missing.
 ifneq ($(shell cat $(VENV)/.home 2>/dev/null),$(CURDIR))
 $(READY): made-elsewhere
 endif
 
-.PHONY: help demo lab test test-newest test-matrix test-all lint lint-python lint-typescript test-typescript assets vscode chromium screenshots docs format fuzz bench performance audit requirements calibration clean made-elsewhere
+.PHONY: help demo lab test test-extended test-newest test-matrix test-all lint lint-python lint-typescript test-typescript assets vscode chromium screenshots docs format fuzz bench performance audit requirements calibration clean made-elsewhere
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,10 +51,14 @@ demo: $(READY) ## compile, check, run and profile a tiled matmul and a softmax; 
 lab: $(READY) ## JupyterLab with the first example
 	@$(VENV)/bin/jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) examples/01_first_kernel.ipynb
 
-test: lint $(READY) chromium ## lint, every test that is not slow, and test-newest
-	@$(PY) -m pytest -q -m "not slow" $(SPREAD) $(ALONE:%=--ignore=%)
-	@$(PY) -m pytest -q -m "not slow" $(SPREAD) --no-loadscope-reorder $(ALONE)
+test: lint $(READY) chromium ## lint, every test that is neither slow nor extended, and test-newest
+	@$(PY) -m pytest -q -m "$(QUICK)" $(SPREAD) $(ALONE:%=--ignore=%)
+	@$(PY) -m pytest -q -m "$(QUICK)" $(SPREAD) --no-loadscope-reorder $(ALONE)
 	@$(MAKE) test-newest
+
+test-extended: $(READY) chromium ## the tests that continuous integration runs besides: most browser tests, fuzzing, growth
+	@$(PY) -m pytest -q -m "$(EXTENDED)" $(SPREAD) $(ALONE:%=--ignore=%)
+	@$(PY) -m pytest -q -m "$(EXTENDED)" $(SPREAD) --no-loadscope-reorder $(ALONE)
 
 test-newest: $(READY) ## the core of the suite on the newest Python found, with the newest NumPy, from the wheel
 	@SPREAD="$(SPREAD)" $(PY) scripts/test_matrix.py $(MATRIX) --newest

@@ -1,5 +1,6 @@
 """`python -m nki_lab`, and the command `nki-lab`: the command line."""
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -21,8 +22,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             if not hasattr(error, "diagnostics"):
                 raise
     try:
-        from nki_lab.cli import main as command  # which also says what the server lacks
-
+        collects = gc.isenabled()
+        gc.disable()  # modules make a hundred thousand objects, which stay
+        try:
+            from nki_lab.cli import main as command  # which also says what the server lacks
+        finally:
+            gc.freeze()
+            if collects:
+                gc.enable()
         return command(words)
     except KeyboardInterrupt:  # while modules are loaded
         print("cancelled", file=sys.stderr)

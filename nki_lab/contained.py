@@ -10,8 +10,9 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, TypeVar
@@ -99,6 +100,14 @@ def can_fork() -> bool:
     return sys.platform == "linux" and threading.active_count() == 1
 
 
+@contextmanager
+def copying() -> Iterator[None]:
+    """Let this process be copied without Python's warning of threads: those of BLAS do not work then."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
 def in_copies(function: Callable[[A], R], items: Sequence[A]) -> Iterator[R | SuddenEnd]:
     """Yield `function(item)` for each item, computed in a copy of this process, which has loaded everything.
 
@@ -141,7 +150,8 @@ def _copy(function: Callable[[A], R], items: Sequence[A]) -> tuple[int, BinaryIO
     sys.stdout.flush()
     sys.stderr.flush()
     gc.freeze()  # a collection in the copy would touch, and so copy, every object
-    process = os.fork()
+    with copying():
+        process = os.fork()
     if process:
         gc.unfreeze()
         os.close(writing)

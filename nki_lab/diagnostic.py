@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, cast, get_args
 
 from nki_lab import codes
 from nki_lab.printable import on_one_line, printable
-from nki_lab.source_files import line_of
+from nki_lab.source_files import line_of, shown_name
 
 Outcome = Literal["fault", "reject", "advice"]
 Severity = Literal["error", "warning", "information", "hint"]
@@ -236,7 +236,7 @@ def render(diagnostic: Diagnostic, *, source_line: Callable[[str, int], str] | N
     width = len(str(span.line)) if span else 1
     pad = " " * width
     if span:
-        out.append(f"{pad}--> {on_one_line(span.file)}:{span.line}:{span.column}")
+        out.append(f"{pad}--> {_file(span)}:{span.line}:{span.column}")
         text = (source_line or line_of)(span.file, span.line).rstrip("\r\n")
         if text.strip():
             line = on_one_line(text.expandtabs(4))
@@ -249,7 +249,7 @@ def render(diagnostic: Diagnostic, *, source_line: Callable[[str, int], str] | N
         elif diagnostic.note:
             out.append(f"{pad} = note:  {diagnostic.note}")
     for item in diagnostic.related:
-        where = f" ({on_one_line(item.span.file)}:{item.span.line}:{item.span.column})" if item.span else ""
+        where = f" ({_file(item.span)}:{item.span.line}:{item.span.column})" if item.span else ""
         out.append(f"{pad} = note:  {item.message}{where}")
     if diagnostic.places:
         out.append(f"{pad} = note:  {_elsewhere(diagnostic.places)}")
@@ -259,6 +259,11 @@ def render(diagnostic: Diagnostic, *, source_line: Callable[[str, int], str] | N
         out.append(f"{pad} = help:  {diagnostic.help}")
     out.append(f"{pad} = more:  nki-lab explain {diagnostic.code}")
     return printable("\n".join(out))
+
+
+def _file(span: Span) -> str:
+    """Return the file of a place as users know it."""
+    return on_one_line(shown_name(span.file))
 
 
 _MOST_LINES: Final = 12

@@ -14,7 +14,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import BinaryIO, Final
 
 MOST_BYTES: Final = 64 << 20
 """Size of the largest file that is read: notebooks hold the pictures that their cells drew."""
@@ -36,6 +36,16 @@ def read_source(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
     with open(handle, "rb") as stream:
         require_regular(os.fstat(handle), most)
         content = stream.read(most + 1)  # files of /proc have no size
+    if len(content) > most:
+        raise _too_large(most)
+    return content
+
+
+def read_stream(stream: BinaryIO | None, most: int = MOST_BYTES) -> bytes:
+    """Return what a stream holds up to its end; OSError where it is closed, None for one, or holds too much."""
+    if stream is None:
+        raise UnsuitableFileError("it is closed")
+    content = stream.read(most + 1)
     if len(content) > most:
         raise _too_large(most)
     return content
@@ -108,6 +118,11 @@ def shown_names(files: Iterable[str]) -> dict[str, str]:
         out[file] = file if name in taken else name
         taken.add(out[file])
     return out
+
+
+def shown_name(file: str) -> str:
+    """Return the name to show for one file: see `shown_names`."""
+    return shown_names([file])[file]
 
 
 def _cell_numbers() -> Mapping[str, int]:

@@ -41,7 +41,7 @@ CORE = (
     "tests/kernel_runtime/interpreter/test_evaluator_faults.py", "tests/kernel_runtime/issue/test_iterations.py",
     "tests/kernel_runtime/beta1/test_branching.py", "tests/kernel_runtime/beta1/test_temporary.py",
     "tests/rules/test_markdown.py", "tests/rules/test_deep_nesting.py", "tests/isa/test_constants.py",
-    "tests/source/test_uses.py",
+    "tests/source/test_uses.py", "tests/test_late_annotations.py",
 )  # fmt: skip
 COPIED = ("tests", "examples", "docs", "benchmarks", "pyproject.toml", "README.md", "CHANGELOG.md")
 # Of the extra `test`.

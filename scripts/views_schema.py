@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NotRequired, get_args, get_origin, get_type_hints, is_typeddict
 
-from nki_lab import wire
+from nki_lab import quantities, wire
 from nki_lab.export import formatting
 from nki_lab.export.code_looks import LOOKS
 from nki_lab.export.colours import COLOURS, LABELS
@@ -97,12 +97,12 @@ def constants() -> dict[str, tuple[str, object, str]]:
             {name: dtype.nbytes for name, dtype in DTYPES.items()},
             "Bytes of an element by the name of its dtype.",
         ),
-        "THIN": ("", formatting.THIN, "Stands between thousands."),
-        "TIMES": ("", [{"size": n, "unit": name} for n, name in formatting.TIMES], "Units of time in picoseconds."),
-        "SIZES": ("", formatting.SIZES, "Units of size, each 1,024 of the one before."),
-        "DIGITS": ("", formatting.DIGITS, "Significant digits of sizes and rates."),
-        "WHOLE_PERCENT": ("", formatting.WHOLE_PERCENT, "From here on shares are whole percent."),
-        "LEAST_PERCENT": ("", formatting.LEAST_PERCENT, "The least percentage that is written as a number."),
+        "THIN": ("", quantities.THIN, "Stands between thousands."),
+        "TIMES": ("", [{"size": n, "unit": name} for n, name in quantities.TIMES], "Units of time in picoseconds."),
+        "SIZES": ("", quantities.SIZES, "Units of size, each 1,024 of the one before."),
+        "DIGITS": ("", quantities.DIGITS, "Significant digits of sizes and rates."),
+        "WHOLE_PERCENT": ("", quantities.WHOLE_PERCENT, "From here on shares are whole percent."),
+        "LEAST_PERCENT": ("", quantities.LEAST_PERCENT, "The least percentage that is written as a number."),
         "UNSURE": ("", formatting.UNSURE, "If more than this share of a time is unsure, it is called `ABOUT`."),
         "UNSURE_KINDS": ("readonly Confidence[]", formatting.UNSURE_KINDS, ""),
         "ABOUT": ("", formatting.ABOUT, ""),

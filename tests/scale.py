@@ -1,4 +1,4 @@
-"""The number of drawn examples, which `make test-all` takes in full and `make test` in part."""
+"""The number of drawn examples, which `make test-all` takes in full and the other targets in part."""
 
 from __future__ import annotations
 

@@ -267,6 +267,8 @@ def test_findings_as_text_name_the_cell_by_its_prompt(notebook: Notebook) -> Non
     done = notebook.run(f"%%nki\n@nki.jit\ndef tall(a):\n    {made}\n    return a\ntall(x)")
     assert "nki-cell" not in done.text
     assert f"Cell In[{done.number}]:4" in done.text
+    assert f"--> Cell In[{done.number}]:4" in str(done.error)  # the exception too, as an `except` prints it
+    assert "nki-cell" not in str(done.error)
 
 
 def test_lines_count_from_the_magics_own(notebook: Notebook) -> None:

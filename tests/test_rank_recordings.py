@@ -14,6 +14,7 @@ import pytest
 from nki.collectives import ReplicaGroup
 
 import nki_lab
+from nki_lab import quantities
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.plots.columns import frame
@@ -62,6 +63,15 @@ def test_the_rank_with_more_work_is_the_slowest_and_the_others_wait_for_it() -> 
     assert told["makespan_ns"][0] == pytest.approx(told["makespan_ns"][2], abs=100)
     assert "Rank 2 is the slowest: the others wait" in made.report()
     assert "rank 2" in str(made)
+
+
+def test_the_text_of_ranks_has_the_time_with_its_interval_and_exact_sums() -> None:
+    made = launched([4, 4, 40])
+    low, high = (quantities.significant(bound / 1000) for bound in made.summary.makespan_interval_ns)
+    taken = quantities.duration(made.recording.makespan)
+    assert str(made).splitlines()[0] == f"worked on trn2, 3 ranks: {taken}, {low} to {high}"
+    assert all(round(time, 3) == time for time in made.summary.stall_ns.values())
+    assert "3 ranks" in repr(made) and ": 1 rank;" in repr(launched([4]))
 
 
 def test_the_difference_of_their_work_is_what_ranks_wait() -> None:

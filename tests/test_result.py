@@ -16,6 +16,7 @@ import pytest
 import nki_lab
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.quantities import in_nanoseconds
 
 
 @nki.jit
@@ -302,12 +303,12 @@ def test_a_profile_of_neuron_explorer_opens_as_a_run(tmp_path: Path) -> None:
     def rows(recording: Recording) -> list[tuple[str, int, int, int]]:
         """Lane, begin, and duration in the nanoseconds that a profile keeps, and line; one of a transfer it has not."""
         found = [recording.row(number) for number in range(len(recording))]
-        base = min(row.start for row in found) // 1000
+        base = in_nanoseconds(min(row.start for row in found))
+        times = [(in_nanoseconds(row.start), in_nanoseconds(row.start + row.duration)) for row in found]
         return sorted(
-            (row.lane, row.start // 1000 - base, (row.start + row.duration) // 1000 - row.start // 1000,
-             0 if row.lane.startswith("dma") else row.line)
-            for row in found
-        )  # fmt: skip
+            (row.lane, start - base, end - start, 0 if row.lane.startswith("dma") else row.line)
+            for row, (start, end) in zip(found, times, strict=True)
+        )
 
     assert rows(opened.recording) == rows(run.recording)
     assert "Neuron Explorer profile" in opened.to_html(tmp_path / "report.html").read_text(encoding="utf-8")

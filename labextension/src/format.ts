@@ -16,8 +16,9 @@ export function timeParts(picoseconds: number): Quantity {
   const found = TIMES.find(item => nanoseconds * 1000 >= item.size);
   const sign = picoseconds < 0 && nanoseconds > 0 ? MINUS : '';
   if (!found) return { value: sign + String(nanoseconds), unit: 'ns' };
-  const [whole, part] = (size / found.size).toFixed(2).split('.') as [string, string];
-  return { value: `${sign}${thousands(whole)}.${part}`, unit: found.unit };
+  const hundredths = Math.round((size * 100) / found.size);
+  const part = String(hundredths % 100).padStart(2, '0');
+  return { value: `${sign}${count(Math.floor(hundredths / 100))}.${part}`, unit: found.unit };
 }
 
 /** The picoseconds of the unit in which a time is written. */
@@ -30,6 +31,12 @@ export function timeUnit(picoseconds: number): number {
 export function time(picoseconds: number): string {
   const { value, unit } = timeParts(picoseconds);
   return `${value} ${unit}`;
+}
+
+/** Two times as they stand behind another one, in its unit: ", 118 to 171". */
+export function bounds(low: number, high: number, picoseconds: number): string {
+  const size = timeUnit(picoseconds);
+  return `, ${significant(low / size)} to ${significant(high / size)}`;
 }
 
 /** With its sign: "+1.20 µs", "−14 ns". */
@@ -75,12 +82,13 @@ export function count(value: number): string {
   return thousands(String(Math.round(value)));
 }
 
-/** A count in few characters: "640", "84 k", "9.9 M". */
+/** A count in few characters: "640", "84 k", "9.9 M", "4.4 T". */
 export function shortCount(value: number): string {
   if (value < 1000) return String(Math.round(value));
-  const power = value < 999_500 ? 1 : value < 999_500_000 ? 2 : 3;
+  const larger = ['k', 'M', 'G'].findIndex((_, at) => value < 999.5 * 1000 ** (at + 1));
+  const power = larger < 0 ? 4 : larger + 1;
   const scaled = value / 1000 ** power;
-  return `${scaled < 9.95 ? scaled.toFixed(1) : String(Math.round(scaled))} ${['', 'k', 'M', 'G'][power] ?? ''}`;
+  return `${scaled < 9.95 ? scaled.toFixed(1) : String(Math.round(scaled))} ${['', 'k', 'M', 'G', 'T'][power] ?? ''}`;
 }
 
 /** "1 instruction", "640 instructions". */
@@ -139,8 +147,9 @@ export function significant(value: number): string {
   const size = Math.abs(value);
   const sign = value < 0 ? MINUS : '';
   if (size >= 10 ** DIGITS - 0.5) return sign + thousands(String(Math.round(size)));
-  const text = size.toPrecision(DIGITS);
-  return sign + (text.includes('.') ? text.replace(/\.?0+$/, '') : text);
+  const [digits, power] = size.toPrecision(DIGITS).split('e') as [string, string?];
+  const text = digits.includes('.') ? digits.replace(/\.?0+$/, '') : digits;
+  return sign + text + (power === undefined ? '' : `e${power}`);
 }
 
 /** The end of a path. */

@@ -55,6 +55,7 @@ export class LoadedRun implements Run {
   readonly kernel: string;
   readonly target: string;
   readonly steps: number;
+  readonly instructions: number;
   readonly coarse: boolean;
   readonly makespan: number;
   readonly lanes: readonly Lane[];
@@ -102,6 +103,7 @@ export class LoadedRun implements Run {
     this.kernel = header.kernel;
     this.target = header.target;
     this.steps = header.steps;
+    this.instructions = header.instructions ?? header.steps;
     this.coarse = header.coarse === true;
     this.makespan = header.makespan;
     this.lanes = lanesOf(header);

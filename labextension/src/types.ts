@@ -304,6 +304,8 @@ export interface Run {
   readonly target: string;
   /** Rows of the whole run, loaded or not. */
   readonly steps: number;
+  /** Those of them that are executed. */
+  readonly instructions: number;
   /** Whether lanes and their sums are all that is there: the whole run follows. */
   readonly coarse?: boolean;
   readonly makespan: number;

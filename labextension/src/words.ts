@@ -98,9 +98,7 @@ export function interval(run: Run): { readonly low: number; readonly high: numbe
 /** The interval behind the time, in its unit: ", 118 to 171"; empty where there is none. */
 export function within(run: Run): string {
   const found = interval(run);
-  if (!found) return '';
-  const size = format.timeUnit(run.makespan);
-  return `, ${format.significant(found.low / size)} to ${format.significant(found.high / size)}`;
+  return found ? format.bounds(found.low, found.high, run.makespan) : '';
 }
 
 /** What the interval is, where it is from, and what widens it. */

@@ -13,6 +13,7 @@ describe('times', () => {
     [1_234_567_890_000, '1.23 s'],
     [5_000_000_000_000_000, '5\u202f000.00 s'],
     [-1_320_000, '\u22121.32 µs'],
+    [1_005_000, '1.01 µs'],
   ])('%d ps is %s', (ps, text) => {
     expect(format.time(ps)).toBe(text);
   });
@@ -79,6 +80,7 @@ describe('counts', () => {
     [1482, '1\u202f482', '1.5 k'],
     [84_000, '84\u202f000', '84 k'],
     [9_900_000, '9\u202f900\u202f000', '9.9 M'],
+    [4.4e12, '4\u202f400\u202f000\u202f000\u202f000', '4.4 T'],
   ])('%d is %s or %s', (value, long, short) => {
     expect(format.count(value)).toBe(long);
     expect(format.shortCount(value)).toBe(short);
@@ -108,6 +110,7 @@ describe('values', () => {
     [0.021345, '0.0213'],
     [4.5, '4.5'],
     [1234, '1\u202f234'],
+    [1e-8, '1e-8'],
     [Number.NaN, 'NaN'],
     [-Infinity, '\u2212Inf'],
   ])('%d has three significant digits: %s', (value, text) => {

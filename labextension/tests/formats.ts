@@ -1,4 +1,4 @@
-/** Prints times, sizes and shares as a page writes them, as JSON: tests/wire/test_formats.py runs this with node. */
+/** Prints times, sizes, shares and numbers as a page writes them, as JSON: tests/wire/test_formats.py runs this with node. */
 
 import * as format from '../src/format';
 
@@ -9,9 +9,15 @@ interface Given {
   readonly times: readonly number[];
   readonly sizes: readonly number[];
   readonly shares: readonly number[];
+  readonly significant: readonly number[];
 }
 
 const given = JSON.parse(new TextDecoder().decode(nodeRead(process.argv[2]))) as Given;
 process.stdout.write(
-  JSON.stringify([given.times.map(format.time), given.sizes.map(format.bytes), given.shares.map(format.percent)]),
+  JSON.stringify([
+    given.times.map(format.time),
+    given.sizes.map(format.bytes),
+    given.shares.map(format.percent),
+    given.significant.map(format.significant),
+  ]),
 );

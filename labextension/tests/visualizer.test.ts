@@ -73,6 +73,12 @@ describe('the header', () => {
     expect(root.querySelector<HTMLElement>('.nki-sure-text')?.title).toContain('sources of costs: 10 % documented');
   });
 
+  it('counts the instructions that are executed, and all steps', () => {
+    show(shellRun({ header: { instructions: 4 } }));
+    expect(text('.nki-meta')).toContain('4 instructions');
+    expect(text('.nki-where')).toContain('of 5');
+  });
+
   it('shows what users wrote as text', () => {
     show(shellRun({ header: { kernel: '<img src=x onerror=alert(1)>' } }));
     expect(text('.nki-kernel')).toBe('<img src=x onerror=alert(1)>');

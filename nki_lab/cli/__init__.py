@@ -91,7 +91,11 @@ def _print_what_the_encoding_lacks() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-_FORMAT: Final[Settings] = {"choices": ("text", "json"), "default": "text", "help": "of what is printed"}
+_FORMAT: Final[Settings] = {
+    "choices": ("text", "json"),
+    "default": "text",
+    "help": "of what is printed (default: text)",
+}
 _FORCE: Final[Settings] = {"action": "store_true", "help": "simulate although the Neuron SDK is installed"}
 
 _NO_PROGRESS: Final[Settings] = {"action": "store_true", "help": "show no bar; without a terminal there is none"}
@@ -145,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
             "--target": {"help": "trn1, trn2 or trn3, where the script names none"},
             "--force": _FORCE,
             "--no-progress": _NO_PROGRESS,
-            "script": {"metavar": "SCRIPT"},
+            "script": {"metavar": "SCRIPT", "help": "a Python file; options of this command stand before it"},
             "arguments": {
                 "metavar": "ARGS",
                 "nargs": argparse.REMAINDER,
@@ -180,7 +184,7 @@ def parser() -> argparse.ArgumentParser:
     command(
         "profile",
         kernels.profile,
-        "say when a kernel would do what, and what holds it back",
+        "time a kernel, and say what holds it back",
         {
             **_KERNEL,
             "--trip-count": {

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 OPTIONS: Final[Mapping[str, Settings]] = {
     "--clear": {"action": "store_true", "help": "remove all profiles, and machine code"},
-    "--format": {"choices": ("text", "json"), "default": "text", "help": "of what is printed"},
+    "--format": {"choices": ("text", "json"), "default": "text", "help": "of what is printed (default: text)"},
 }
 """The options of the command."""
 

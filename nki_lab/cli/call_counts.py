@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from nki_lab.quantities import share
 from nki_lab.query.call_sites import REASONS, STATES, CallSite, State, counted, reached_elsewhere, reasons
 from nki_lab.query.reach import Operation
 
@@ -78,7 +79,7 @@ def as_table(calls: Iterable[FileCalls]) -> str:
     total = counted(sites)
     rows.append(["all files", *_numbers(total)])
     if sites:
-        rows.append(["", "", *(f"{total[state] / len(sites):.1%}" for state in STATES)])
+        rows.append(["", "", *(share(total[state] / len(sites)) for state in STATES)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
     if why := reasons(sites):

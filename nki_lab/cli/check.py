@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
@@ -18,7 +19,7 @@ from nki_lab.cli.scripts import USAGE
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.own_faults import version
 from nki_lab.printable import on_one_line, printable
-from nki_lab.source_files import line_of, lines_of
+from nki_lab.source_files import UnsuitableFileError, line_of, lines_of, read_stream
 
 if TYPE_CHECKING:
     from nki_lab.cli.call_counts import FileCalls
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from nki_lab.query.configuration import Configuration
 
 _MOST_DIGITS: Final = 9
+
+STANDARD_INPUT: Final = "-"
+"""The path that stands for a text from standard input; a file of that name is ./-."""
+STANDARD_INPUT_NAME: Final = "<stdin>"
+"""The name that findings give it, as Python does."""
 
 
 def _count(value: str) -> int:
@@ -39,7 +45,7 @@ OPTIONS: Final[dict[str, Settings]] = {
     "paths": {
         "metavar": "PATH",
         "nargs": "+",
-        "help": "files, or folders whose .py files and notebooks are checked",
+        "help": "files, or folders whose .py files and notebooks are checked; - for a Python text from standard input",
     },
     "--target": {"help": "trn1, trn2 or trn3; else the environment's or the project's target"},
     "--format": {"choices": tuple(FORMATS), "default": "text", "help": "of the findings (default: text)"},
@@ -55,7 +61,10 @@ OPTIONS: Final[dict[str, Settings]] = {
         "metavar": "CODES",
         "help": "no codes that begin so, beside those that the project ignores",
     },
-    "--fix": {"action": "store_true", "help": "mend what has one exact remedy; notebooks are left alone"},
+    "--fix": {
+        "action": "store_true",
+        "help": "mend what has one exact remedy; notebooks are left alone, and - is refused",
+    },
     "--diff": {
         "action": "store_true",
         "help": "show what --fix would change, and change nothing; exit status 1 if it would",
@@ -94,20 +103,29 @@ def check(arguments: argparse.Namespace) -> int:
     from nki_lab.query.recorded import remarks
     from nki_lab.query.source_tree import Sources
 
+    reads = STANDARD_INPUT in arguments.paths
+    if reads and arguments.fix and not arguments.diff:
+        return _misused("--fix cannot change standard input: take --diff, which prints the changes, or name a file")
     try:
         select, ignore = _codes("--select", arguments.select), _codes("--ignore", arguments.ignore)
         target = target_of(arguments.target)
         if arguments.coverage_html is not None:
             require_writable(arguments.coverage_html)
+        text = _standard_input() if reads else None
     except (NkiError, ValueError) as error:
-        said = str(error) if isinstance(error, NkiError) else f"nki-lab check: error: {error}"
-        print(colour.shown(said, sys.stderr, arguments.color), file=sys.stderr)
+        if not isinstance(error, NkiError):
+            return _misused(str(error))
+        print(colour.shown(str(error), sys.stderr, arguments.color), file=sys.stderr)
         return USAGE
     gathered = Sources(arguments.force_exclude)
     for path in arguments.paths:
-        gathered.add(Path(path))
+        if path == STANDARD_INPUT:
+            gathered.add_text(Path(STANDARD_INPUT_NAME))
+        else:
+            gathered.add(Path(path))
     gathered.found += [*misnamed_shapes(gathered.files), *missing_folders(gathered.files)]
     jobs = [_job(arguments, file, settings, target, select, ignore) for file, settings in gathered.files]
+    jobs = [replace(job, content=text) if job.file == STANDARD_INPUT_NAME else job for job in jobs]
     reports = list(check_files(jobs, arguments.jobs or default_processes(len(jobs))))
     folders = dict.fromkeys(str(settings.folder) for _, settings in gathered.files if settings.folder is not None)
     unread = [item for folder in folders for item in remarks(folder)]
@@ -122,6 +140,20 @@ def check(arguments: argparse.Namespace) -> int:
     if arguments.sarif is not None:
         _write_sarif(arguments.sarif, shown, reports)
     return 1 if any(item.severity == "error" for item in found) else 0
+
+
+def _misused(reason: str) -> int:
+    """Report a mistake of the command line as the parser reports its own."""
+    print(f"nki-lab check: error: {reason}", file=sys.stderr)
+    return USAGE
+
+
+def _standard_input() -> bytes:
+    """Return the text that stands in standard input; ValueError where none does."""
+    try:
+        return read_stream(None if sys.stdin is None else sys.stdin.buffer)
+    except UnsuitableFileError as error:
+        raise ValueError(f"- reads standard input, but {error.strerror}: pipe a text into it, or name a file") from None
 
 
 def _once(found: Sequence[Diagnostic]) -> list[Diagnostic]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from nki_lab.cli.notebooks import notebook_of
-from nki_lab.contained import SuddenEnd, can_fork, in_copies, note
+from nki_lab.contained import SuddenEnd, can_fork, copying, in_copies, note
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose, error_of
 from nki_lab.file_system import replace_content
 from nki_lab.isa.arch import arch_of
@@ -63,7 +63,7 @@ FILES_A_PROCESS: Final = 8
 class Job:
     """A file to check. With `fixes` findings with one exact remedy are fixed, and with `writes` the file too;
     with `keeps_text` the report has the text, with `possible` findings that hold for some arguments. Unless it
-    `evaluates`, only the syntax is checked.
+    `evaluates`, only the syntax is checked. `content` stands for what the file holds, where there is no file.
     """
 
     file: str
@@ -76,6 +76,7 @@ class Job:
     keeps_text: bool = False
     possible: bool = False
     evaluates: bool = True
+    content: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +117,7 @@ def check_file(job: Job) -> FileReport:
 
 def _checked(job: Job) -> FileReport:
     try:
-        source = read_source(job.file)
+        source = read_source(job.file) if job.content is None else job.content
     except (OSError, ValueError) as error:
         return FileReport(file=job.file, findings=(unreadable(job.file, error),))
     if job.file.endswith(".ipynb"):
@@ -165,7 +166,7 @@ def _report(job: Job, seen: _Seen) -> FileReport:
     return FileReport(
         file=job.file,
         findings=tuple(job.selection.of(seen.examination.findings)),
-        texts={job.file: seen.lines} if job.keeps_text else {},
+        texts={job.file: seen.lines} if job.keeps_text or job.content is not None else {},
         sites={job.file: seen.sites},
         given_elsewhere=frozenset(item for item in reach.given if item[0] != job.file),
         assumed_elsewhere=frozenset(item for item in reach.assumed | reach.unknown if item[0] != job.file),
@@ -246,8 +247,9 @@ def check_files(jobs: Sequence[Job], processes: int) -> Iterator[FileReport]:
     with _pool(min(processes, len(jobs))) as pool:
         reports: list[Future[FileReport]] = []
         try:
-            for job in jobs:
-                reports.append(pool.submit(check_file, job))  # noqa: PERF401 - the pool may break meanwhile
+            with copying():  # the first job starts the processes
+                for job in jobs:
+                    reports.append(pool.submit(check_file, job))  # noqa: PERF401 - the pool may break meanwhile
         except BrokenProcessPool:
             pass
         try:
@@ -278,7 +280,9 @@ def _alone(job: Job) -> FileReport:
         return next(_one_by_one([job]))
     with _pool(1) as pool:
         try:
-            return pool.submit(check_file, job).result()
+            with copying():
+                report = pool.submit(check_file, job)
+            return report.result()
         except BrokenProcessPool:
             return _without_evaluation(job, SuddenEnd(1))
 

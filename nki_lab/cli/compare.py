@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nki_lab.cli import colour
 from nki_lab.cli.scripts import USAGE
 from nki_lab.diagnostic import NkiError, coded_error
+from nki_lab.quantities import significant
 
 if TYPE_CHECKING:
     from nki_lab.result.comparison import RunComparison
@@ -22,7 +23,7 @@ _RECORDING: Final = "the folder of a saved run, or of a Neuron Explorer profile"
 OPTIONS: Final[dict[str, Mapping[str, Any]]] = {
     "before": {"metavar": "BEFORE", "help": _RECORDING},
     "after": {"metavar": "AFTER", "help": "the same, of the later run"},
-    "--format": {"choices": ("text", "json", "html"), "default": "text", "help": "of what is printed"},
+    "--format": {"choices": ("text", "json", "html"), "default": "text", "help": "of what is printed (default: text)"},
     "--html": {"metavar": "FILE", "help": "write the comparison as a page that any browser shows, without a network"},
     "--fail-on": {
         "metavar": "SHARE",
@@ -49,8 +50,9 @@ def compare(arguments: argparse.Namespace) -> int:
     print(_printed(found, arguments.format), end="")
     if allowed is None or found.slowdown <= allowed:
         return 0
-    grows = f"{100 * found.slowdown:.3g} %" if math.isfinite(found.slowdown) else "more than any share, from 0 ns on"
-    print(f"the latency grows by {grows}, --fail-on allows {100 * allowed:.3g} %", file=sys.stderr)
+    growth = found.slowdown
+    grows = f"{significant(100 * growth)} %" if math.isfinite(growth) else "more than any share, from 0 ns on"
+    print(f"the latency grows by {grows}, --fail-on allows {significant(100 * allowed)} %", file=sys.stderr)
     return 1
 
 

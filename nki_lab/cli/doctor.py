@@ -54,18 +54,18 @@ def as_text(found: Mapping[str, Any]) -> str:
     rows = [
         ("nki_lab", found["nki_lab"]),
         ("Python", f"{found['python']} ({found['executable']})"),
-        ("system", f"{found['system']}, {found['processors']} processors"),
+        ("system", f"{found['system']}, {_counted(found['processors'], 'processor')}"),
         *((name, text or "not installed") for name, text in found["packages"].items()),
-        ("BLAS", found["blas"] + (f", {threads} threads" if threads else "")),
+        ("BLAS", found["blas"] + (f", {_counted(threads, 'thread')}" if threads else "")),
         ("timing walk", found["walk"]),
         ("JupyterLab", f"extension in {found['labextension']}" if found["labextension"] else "no extension"),
     ]
-    lines = [f"{name:<12} {text}" for name, text in rows]
     for name, place in found["real_packages"].items():
-        lines.append(f"{name:<12} a real package, {place}: activate(force=True) and run --force simulate all the same")
+        rows.append((name, f"a real package, {place}: activate(force=True) and run --force simulate all the same"))
     for name, place in found["shims"].items():
-        told = f"the installed package, {place}" if place else "simulated while nki_lab is active"
-        lines.append(f"{name:<12} {told}")
+        rows.append((name, f"the installed package, {place}" if place else "simulated while nki_lab is active"))
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name:<{width}} {text}" for name, text in rows]
     lines += ["", f"target in force: {found['target']} (from {found['target_from']})"]
     lines += [f"  {name:<14} {', '.join(names)}" for name, names in found["generations"].items()]
     lines.append("")
@@ -73,6 +73,10 @@ def as_text(found: Mapping[str, Any]) -> str:
         release = found["modelled"]["release"]
         lines.append(f"{module}: {counts['modelled']} of {counts['published']} functions of NKI {release} modelled")
     return "\n".join([*lines, "", "nki-lab doctor --coverage lists them one by one"])
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _extension() -> str:

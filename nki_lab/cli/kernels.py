@@ -17,6 +17,7 @@ from nki_lab.cli.program import as_data
 from nki_lab.cli.progress_bar import shown
 from nki_lab.cli.scripts import execute, import_folder, readable
 from nki_lab.diagnostic import NkiError, Span, coded_error, error_of
+from nki_lab.late_annotations import signature_of
 
 if TYPE_CHECKING:
     from nki_lab.result import Recorded
@@ -140,12 +141,12 @@ def _require_arguments(kernel: Callable[..., object], values: dict[str, Any]) ->
     except NkiError as error:
         missing = [
             name
-            for name, item in inspect.signature(kernel).parameters.items()
+            for name, item in signature_of(kernel).parameters.items()
             if item.default is item.empty and item.kind not in _VARIADIC and name not in values
         ]
         examples = " ".join(f"--arg {name}=float32[128,512]" for name in missing)
         first = error.diagnostics[0]
-        remedy = first.help or f"arguments: {', '.join(inspect.signature(kernel).parameters)}"
+        remedy = first.help or f"arguments: {', '.join(signature_of(kernel).parameters)}"
         remedy = f"{examples}, for tensors of that shape" if first.code == "NKI003" else remedy
         raise error_of(replace(first, help=remedy, span=_definition(kernel))) from None
 
@@ -178,7 +179,9 @@ def _kernel(scope: dict[str, object], name: str, script: Path) -> Callable[..., 
 
     kernels = [key for key, value in scope.items() if isinstance(value, Kernel)]
     limit = f"kernels: {', '.join(kernels) or 'none'}"
-    raise coded_error("NKI102", f"{script} has no kernel {name}", help=did_you_mean(name, kernels), limit=limit)
+    remedy = "" if kernels else "decorate a function at the top level of the file with @nki.jit"
+    near = did_you_mean(name, kernels) or remedy or f"for example {script}::{kernels[0]}"
+    raise coded_error("NKI102", f"{script} has no kernel {name}", help=near, limit=limit)
 
 
 def trip_count_of(text: str) -> tuple[str, int]:

@@ -146,7 +146,8 @@ def _print(arguments: argparse.Namespace, reports: Sequence[Report]) -> None:
     changed = [report for report in reports if report.is_changed]
     applied = sum((report.applied for report in reports), Counter[int]())
     verb = "migrated" if arguments.write else "would change"
-    print(f"{len(changed)} of {len(reports)} {'file' if len(reports) == 1 else 'files'} {verb}")
+    count = sum(bool(report.before or not report.findings) for report in reports)  # what is not there is no file
+    print(f"{len(changed)} of {count} {'file' if count == 1 else 'files'} {verb}")
     for row, count in sorted(applied.items()):
         if count > 0:
             about = BY_NUMBER[row]

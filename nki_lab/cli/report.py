@@ -82,4 +82,5 @@ def explain(name: str) -> str:
     found = explanation(name)
     if found is not None:
         return found.rstrip()
-    raise coded_error("NKI006", f"{name!r} is no code and no name of NKI", help=did_you_mean(name, [*known_names()]))
+    near = did_you_mean(name, [*known_names()]) or "for example NKI213, moving-limit or nisa.nc_matmul"
+    raise coded_error("NKI006", f"{name!r} is no code and no name of NKI", help=near)

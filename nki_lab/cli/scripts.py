@@ -100,5 +100,10 @@ def readable(path: str) -> Path:
         raise coded_error("NKI018", f"{path}: {error.strerror}", help="check the path and its rights") from None
     from nki_lab.isa.spelling import did_you_mean
 
-    remedy = "save the text as a file: findings show its lines" if path == "-" or reason == "is no file" else ""
+    remedies = {
+        "is a folder": "name a file in it",
+        "does not exist": f"check the path: it is looked for in {Path.cwd()}",
+    }
+    remedy = remedies.get(reason, "") if path != "-" else ""
+    remedy = remedy or "save the text as a file: findings show its lines"
     raise coded_error("NKI018", f"{path} {reason}", help=did_you_mean(file.name, names) or remedy)

@@ -53,7 +53,11 @@ OPTIONS: Final[dict[str, Mapping[str, Any]]] = {
         "help": "the column that is to be small (default: latency_ns)",
     },
     "--html": {"metavar": "FILE", "help": "write charts of the sweep as a page; needs nki-lab[plots]"},
-    "--format": {"choices": ("table", "json", "code"), "default": "table", "help": "of what is printed"},
+    "--format": {
+        "choices": ("table", "json", "code"),
+        "default": "table",
+        "help": "of what is printed (default: table)",
+    },
     "--strict": {"action": "store_true", "help": "end with status 1 where any point failed, not only where all did"},
     "--force": {"action": "store_true", "help": "simulate although the Neuron SDK is installed"},
 }

@@ -156,7 +156,7 @@ def _side(recording: Recording, error: Error | None) -> Side:
         target=str(summary.get("target") or ""),
         ranks=recording.ranks,
         cores=cores_of(recording),
-        instructions=len(recording),
+        instructions=recording.instructions,
         time=end,
         interval=None if error is None or measured else (end * error.low, end * error.high),
         measured=measured,

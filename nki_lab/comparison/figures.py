@@ -170,7 +170,9 @@ def _transfers(recording: Recording) -> dict[str, float | None]:
     rows, ops = recording.rows, recording.table("ops")
     dma = LANE_KINDS.index("dma")
     is_queue = whole(recording.table("lanes")["kind"]) == dma
-    mine = np.flatnonzero(is_queue[whole(rows["lane"])]) if len(is_queue) else np.zeros(0, np.int64)
+    mine = (
+        np.flatnonzero(is_queue[whole(rows["lane"])] & recording.executed) if len(is_queue) else np.zeros(0, np.int64)
+    )
     moved = int(whole(rows["bytes"])[mine].sum(dtype=np.int64))
     op = whole(rows["op"])[mine]
     descriptors = whole(ops["descriptors"]).astype(np.int64)

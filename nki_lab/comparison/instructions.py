@@ -1,4 +1,4 @@
-"""Rows of two recordings that are the same instruction, found by line, iteration, operands and order.
+"""Executed rows of two recordings that are the same instruction, found by line, iteration, operands and order.
 
 Rows pair in rounds, each of which asks for less than the one before: the same line, instruction, operands and
 iteration first, at last the same line and the same place in the order of its rows. A round is a sort of hashed columns;
@@ -50,7 +50,7 @@ def rows_of(before: Recording, after: Recording, places: Places) -> RowPairs:
     """Pair the rows of two recordings whose lines are `places`."""
     texts: dict[str, int] = {}
     keys = (_columns(before, places.before, texts), _columns(after, places.after, texts))
-    rest = [np.arange(len(before)), np.arange(len(after))]
+    rest = [np.flatnonzero(recording.executed) for recording in (before, after)]
     found: list[tuple[Array, Array]] = []
     for number, names in enumerate(ROUNDS):
         if not len(rest[0]) or not len(rest[1]):

@@ -7,6 +7,7 @@ from typing import Any
 
 from nki_lab.diagnostic import coded_error
 from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.late_annotations import annotations_of
 from nki_lab.session.arguments import bound
 
 
@@ -87,8 +88,7 @@ def _meant(item: Any, function: Callable[..., Any]) -> Any:
 
 def check_shapes(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Compare the arguments with the shapes that the parameters declare; NKI203 for the first that differs."""
-    declared = getattr(function, "__annotations__", None) or {}
-    meant = {name: _meant(item, function) for name, item in declared.items()}
+    meant = {name: _meant(item, function) for name, item in annotations_of(function).items()}
     wanted = {name: item for name, item in meant.items() if isinstance(item, TensorAnnotation)}
     if not wanted:
         return

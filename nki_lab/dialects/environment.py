@@ -74,7 +74,10 @@ def resolve_target(argument: str | Arch | None = None, *, kernel: str = "") -> A
     if kernel:
         return _named(kernel, "platform_target")
     name, file = _configured()
-    return _named(name, f"[tool.nki-lab] target in {file}") if name else arch_of(DEFAULT_TARGET)
+    return _named(name, f"[tool.nki-lab] target in {file}") if name else _DEFAULT
+
+
+_DEFAULT: Final = arch_of(DEFAULT_TARGET)
 
 
 def target_origin() -> str:
@@ -103,9 +106,13 @@ def _variable(name: str) -> str:
     that a call of a kernel asks about its target.
     """
     known = getattr(os.environ, "_data", None)
-    if os.name == "posix" and isinstance(known, dict) and os.fsencode(name) not in known:
+    if _IS_POSIX and isinstance(known, dict) and _encoded(name) not in known:
         return ""
     return os.environ.get(name, "").strip()
+
+
+_IS_POSIX: Final = os.name == "posix"
+_encoded: Final = lru_cache(os.fsencode)
 
 
 @lru_cache(maxsize=64)

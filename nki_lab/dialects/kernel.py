@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -24,6 +23,7 @@ from nki_lab.kernel_runtime.issue.context import local
 from nki_lab.kernel_runtime.issue.source_location import placed, site_at, user_frame
 from nki_lab.kernel_runtime.language.scheduling import pairs_of
 from nki_lab.kernel_runtime.options import Options
+from nki_lab.late_annotations import annotations_of, signature_of
 from nki_lab.source.callables import code_of
 from nki_lab.source.kernel_code import Dialect
 
@@ -60,9 +60,10 @@ class Kernel:
         self.grid = grid
         self.schedule = schedule
         self.notes = notes
-        for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
             if hasattr(function, name):
                 self.__dict__[name] = getattr(function, name)
+        self.__dict__.update(__annotations__=annotations_of(function))
         self.__dict__.setdefault("__name__", type(function).__name__)
 
     # -- calls -------------------------------------------------------------------------------------------------------
@@ -83,7 +84,13 @@ class Kernel:
 
         `prepared` is the launch of a call that was prepared earlier, with the target and the options of then.
         """
-        return self.launched(args, kwargs, prepared=prepared).outputs
+        launch = prepared or self.prepared()
+        if launches.current_observer() is None:
+            repeated = session.again(launch, args, kwargs)
+            if repeated is not None:
+                self._announce(repeated.diagnostics)
+                return repeated.outputs
+        return self.launched(args, kwargs, prepared=launch).outputs
 
     def launched(
         self,
@@ -99,8 +106,12 @@ class Kernel:
         if observer is not None:
             return self._observed(observer, launch, args, kwargs, timed=timed)
         execution = self._executed(launch, args, kwargs, timed=timed)
-        announce(item for item in execution.diagnostics if item.code not in self.quiet)
+        self._announce(execution.diagnostics)
         return execution
+
+    def _announce(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        if diagnostics:
+            announce(item for item in diagnostics if item.code not in self.quiet)
 
     def _observed(
         self,
@@ -276,7 +287,7 @@ class Kernel:
 
     def __getattr__(self, name: str) -> Any:
         if name == "__signature__":
-            return inspect.signature(self.function)
+            return signature_of(self.function)
         if name in _CODE_FIELDS and (code := code_of(self.__dict__["function"])) is not None:
             return getattr(code, name)
         if name in _FUNCTION_FIELDS:

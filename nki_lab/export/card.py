@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Final
 
+from nki_lab import quantities
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.export import formatting, picture
 from nki_lab.export.colours import COLOURS
@@ -23,11 +24,11 @@ def card(recording: Recording, png: bytes, note: str = "") -> str:
 
     Styles stand at the elements: some pages drop style sheets.
     """
-    summary, count = recording.summary, len(recording)
+    summary, count = recording.summary, recording.instructions
     times = digest(recording)
     parts = [
         str(summary.get("target") or ""),
-        f"{formatting.number(count)} instruction{'s' * (count != 1)}",
+        f"{quantities.number(count)} instruction{'s' * (count != 1)}",
         formatting.makespan(summary, times.makespan),
     ]
     if "fault" in summary:
@@ -37,7 +38,7 @@ def card(recording: Recording, png: bytes, note: str = "") -> str:
     head = f"<b>{escape(str(summary.get('kernel') or 'kernel'))}</b> {escape(' · '.join(filter(None, parts)))}"
     sentences = " ".join(formatting.held_back(recording))
     peaks = [
-        f"{space} {formatting.size(peak)}{f' of {formatting.size(capacity)}' if capacity else ''}"
+        f"{space} {quantities.size(peak)}{f' of {quantities.size(capacity)}' if capacity else ''}"
         for space, peak, capacity in capacities(summary)
     ]
     found = findings(recording)
@@ -52,14 +53,16 @@ def card(recording: Recording, png: bytes, note: str = "") -> str:
 
 def _drawing(recording: Recording, png: bytes) -> str:
     """The picture with a name and a share beside each of its rows."""
-    drawn = picture.lines(recording)
+    drawn, busy_lines = picture.lines(recording), picture.busy_lines(recording)
     if not drawn:
         return ""
+    left_out = len(busy_lines) - len(drawn)
+    more = f"<div {_QUIET}>and {left_out} more row{'s' * (left_out != 1)} of engines and DMA</div>" if left_out else ""
     busy = escape(DEFINITIONS["busy"])
     names = "".join(
         f'<div title="{busy}" style="height:{picture.LANE}px;line-height:{picture.LANE}px;white-space:nowrap">'
         f'<span style="color:{COLOURS[line.kind].light}">■</span> {escape(line.name)} '
-        f"{formatting.share(min(1.0, line.busy))}</div>"
+        f"{escape(quantities.share(min(1.0, line.busy)))}</div>"
         for line in drawn
     )
     height = picture.height(len(drawn))
@@ -67,7 +70,7 @@ def _drawing(recording: Recording, png: bytes) -> str:
     image = f'<img alt="Timeline" src="data:image/png;base64,{data}" style="width:100%;height:{height}px">'
     return (
         f'<div style="display:flex;gap:12px;margin:6px 0"><div style="flex:none;font-size:11px">{names}</div>'
-        f'<div style="flex:1;min-width:0">{image}</div></div>'
+        f'<div style="flex:1;min-width:0">{image}</div></div>{more}'
     )
 
 

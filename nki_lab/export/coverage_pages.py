@@ -19,6 +19,7 @@ from nki_lab.export.files import replacing_folder, require_replaceable
 from nki_lab.export.findings import by_severity, counts
 from nki_lab.file_system import relative, write_whole
 from nki_lab.printable import escape
+from nki_lab.quantities import share
 from nki_lab.query.call_sites import REASONS, STATES, CallSite, State, counted, reasons
 
 SIGNS: Final[Mapping[State, str]] = {"fully": "●", "partly": "◐", "by name": "○", "skipped": "×"}
@@ -152,7 +153,7 @@ def _overview(sites: Sequence[CallSite]) -> str:
         return "<p>No calls of NKI.</p>"
     cards = "".join(
         f'<div class="card {_CLASSES[state]}"><dt>{_label(state)}</dt>'
-        f"<dd><b>{number[state]}</b> {number[state] / total:.1%}</dd><dd>{escape(STATES[state])}</dd></div>"
+        f"<dd><b>{number[state]}</b> {share(number[state] / total)}</dd><dd>{escape(STATES[state])}</dd></div>"
         for state in STATES
     )
     why = "".join(

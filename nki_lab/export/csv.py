@@ -8,24 +8,28 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
 from nki_lab.export.files import replacing_folder
 from nki_lab.export.findings import source_lines
 from nki_lab.file_system import whole_file
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.kernel_runtime.recording.columns import pieces
+from nki_lab.kernel_runtime.recording.columns import pieces, whole
 from nki_lab.kernel_runtime.recording.digest import LaneTime, digest
-from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, ORIGINS
 from nki_lab.wire.rows import Steps
 
 INSTRUCTIONS: Final = (
     "step", "row", "rank", "core", "lane", "instruction", "detail", "start_ns", "duration_ns", "ready_ns", "wait_ns",
     "waited_for", "setup_ns", "setup_for", "work", "bytes", "confidence", "critical", "file", "line", "iteration",
+    "origin",
 )  # fmt: skip
 LANES: Final = ("rank", "core", "lane", "rows", "busy_ns", "slowed_ns", "critical_ns", "empty_ns")
 LINES: Final = ("file", "line", "function", "rows", "busy_ns", "critical_ns", "work_ns")
 """The columns. Cores are counted over all ranks. Times are nanoseconds, exact to the picosecond. `critical` is 1 on the
-critical path, `critical_ns` the time on it. Tables of lanes and of lines have a column more for each reason to wait: of
-a line, on the critical path."""
+critical path, `critical_ns` the time on it. `origin` is what the compiler model did with an instruction: one that is
+`left out` is not executed, and is none of the `rows` of lanes and lines. Tables of lanes and of lines have a column
+more for each reason to wait: of a line, on the critical path."""
 
 _COLUMNS: Final = (
     "lane", "op", "start", "duration", "ready", "setup", "stall", "setup_stall", "work", "bytes", "confidence", "site",
@@ -83,6 +87,8 @@ def _instructions(recording: Recording) -> Iterator[tuple[object, ...]]:
     rows, steps = recording.rows, Steps(recording)
     names, details = recording.texts("ops", "name"), recording.texts("ops", "detail")
     places = [*source_lines(recording), ("", "")]  # the last one is that of the site -1
+    changes, origins = recording.table("changes"), np.zeros(len(recording), np.uint8)
+    origins[whole(changes["row"])] = whole(changes["origin"])
     for low, high in pieces(len(recording), _AT_ONCE):
         order = recording.order[low:high]
         columns = [rows[name][order].tolist() for name in _COLUMNS]
@@ -112,6 +118,7 @@ def _instructions(recording: Recording) -> Iterator[tuple[object, ...]]:
                 marked,
                 *places[site],
                 iteration,
+                ORIGINS[origins[row]],
             )
 
 

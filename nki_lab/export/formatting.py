@@ -1,31 +1,16 @@
-"""The formats of reports: times, sizes and shares with their units, and sentences about the bottlenecks of a run."""
+"""The formats of reports: times with their intervals, and sentences about the bottlenecks of a run."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import PureWindowsPath
 from typing import Any, Final
 
+from nki_lab import quantities
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.bottlenecks import Part, bottlenecks
-from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
-
-THIN: Final = "\u202f"
-"""Stands between thousands: a narrow space that does not break."""
-
-TIMES: Final = ((1_000_000_000_000, "s"), (1_000_000_000, "ms"), (1_000_000, "µs"))
-"""Units of time in picoseconds, the largest first. Shorter times are whole nanoseconds."""
-
-SIZES: Final = ("B", "KiB", "MiB", "GiB", "TiB")
-DIGITS: Final = 3
-"""Significant digits of sizes and rates."""
-
-WHOLE_PERCENT: Final = 9.95
-"""From here on shares are whole percent, below they have one decimal."""
-
-LEAST_PERCENT: Final = 0.05
-"""Below it, a share that is not zero is "< 0.1"."""
+from nki_lab.kernel_runtime.recording.figures import interval
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, STALL_OF
 
 UNSURE: Final = 0.25
 """If more of the critical path than this is inferred or guessed, a time without an interval is called "about"."""
@@ -34,49 +19,9 @@ UNSURE_KINDS: Final = ("inferred", "guess")
 ABOUT: Final = "about "
 
 
-def duration(picoseconds: int) -> str:
-    """A time: whole nanoseconds below one microsecond, else two decimals of the largest unit that fits."""
-    for unit_size, unit in TIMES:
-        if round(picoseconds, -3) >= unit_size:
-            return f"{picoseconds / unit_size:,.2f} {unit}".replace(",", THIN)
-    return f"{picoseconds / 1000:.0f} ns"
-
-
-def size(count: float) -> str:
-    """Bytes: exact where whole, else three significant digits."""
-    power, value = 0, float(count)
-    while value >= 1024 and power + 1 < len(SIZES):
-        power, value = power + 1, value / 1024
-    return f"{value:.0f} {SIZES[power]}" if value == int(value) else f"{significant(value)} {SIZES[power]}"
-
-
-def significant(value: float) -> str:
-    """Three significant digits, or whole with thin spaces: "0.0213", "4.53", "1 230"."""
-    return f"{value:.{DIGITS}g}" if value < 10**DIGITS - 0.5 else number(round(value))
-
-
-def share(part: float) -> str:
-    """A share of 1 in percent: whole from 10 on, below with one decimal."""
-    return f"{_percent(part)} %"
-
-
-def _percent(part: float) -> str:
-    percent = 100 * part
-    if percent >= WHOLE_PERCENT:
-        return str(math.floor(percent + 0.5))
-    if 0 < percent < LEAST_PERCENT:
-        return "< 0.1"
-    return f"{percent:.1f}" if percent else "0"
-
-
-def number(value: int) -> str:
-    """A count, with thin spaces between thousands."""
-    return f"{value:,}".replace(",", THIN)
-
-
-def ratio(part: float, whole: float) -> float:
-    """`part` of `whole`; 0 of nothing."""
-    return part / whole if whole else 0.0
+def short_reason(name: str) -> str:
+    """The cause of a wait in one or two words: "Vector", "DMA start"."""
+    return STALL_OF[name].short if name in STALL_OF else name
 
 
 def file_name(file: str) -> str:
@@ -92,7 +37,7 @@ def held_back(recording: Recording) -> list[str]:
 
 def _text(part: Part) -> str:
     if part.share is not None:
-        return share(part.share)
+        return quantities.share(part.share)
     return f"{part.text} of {file_name(part.file)}" if part.file else part.text
 
 
@@ -103,34 +48,35 @@ def confidence(summary: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     return tuple((name, float(parts[name])) for name in CONFIDENCES if parts.get(name, 0) > 0)
 
 
-def interval(summary: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return the 80 % interval of the makespan in picoseconds; None of a summary without one."""
-    found = summary.get("makespan_interval_ns")
-    if not isinstance(found, list | tuple) or len(found) != 2:
-        return None
-    low, high = found
-    if not all(isinstance(value, int | float) and math.isfinite(value) for value in (low, high)):
-        return None
-    return round(low * 1000), round(high * 1000)
-
-
 def within(summary: Mapping[str, Any], picoseconds: int) -> str:
     """The interval behind a makespan, in its unit: ", 118 to 171"; nothing of a summary without one."""
-    return bounds(interval(summary), picoseconds)
+    return quantities.bounds(interval(summary), picoseconds)
 
 
-def bounds(found: tuple[float, float] | None, picoseconds: int) -> str:
-    """Two times as they stand behind another one, in its unit: ", 118 to 171"; nothing where there are none."""
-    if found is None:
-        return ""
-    unit = next((size for size, _ in TIMES if round(picoseconds, -3) >= size), 1000)
-    low, high = (significant(value / unit) for value in found)
-    return f", {low} to {high}"
+def other_time(summary: Mapping[str, Any], picoseconds: int) -> str:
+    """Another predicted time of the same run, with bounds as far from it as those of the makespan are from that."""
+    found, makespan = interval(summary), summary.get("makespan_ns")
+    if found is None or not makespan:
+        return quantities.duration(picoseconds)
+    low, high = (picoseconds * bound / (1000 * makespan) for bound in found)
+    return quantities.duration(picoseconds) + quantities.bounds((low, high), picoseconds)
+
+
+def latency(row: Mapping[str, Any]) -> str:
+    """The latency of a row of a sweep with its interval: "13.13 µs, 10.6 to 15.8"."""
+    return quantities.duration(round(row["latency_ns"] * 1000)) + latency_bounds(row)
+
+
+def latency_bounds(row: Mapping[str, Any]) -> str:
+    """The interval behind the latency of a row of a sweep, in its unit: ", 10.6 to 15.8"; nothing where it has none."""
+    low, high = row["latency_low_ns"], row["latency_high_ns"]
+    found = None if low is None or high is None else (1000 * low, 1000 * high)
+    return quantities.bounds(found, round(row["latency_ns"] * 1000))
 
 
 def makespan(summary: Mapping[str, Any], picoseconds: int) -> str:
     """A makespan with its interval: "140.00 µs, 118 to 171"."""
-    return f"{about(summary)}{duration(picoseconds)}{within(summary, picoseconds)}"
+    return f"{about(summary)}{quantities.duration(picoseconds)}{within(summary, picoseconds)}"
 
 
 def interval_text(summary: Mapping[str, Any]) -> str:
@@ -160,5 +106,8 @@ def about(summary: Mapping[str, Any]) -> str:
 def confidence_text(summary: Mapping[str, Any]) -> str:
     """ "58 % documented · 33 measured · 9.0 inferred"."""
     first, *others = confidence(summary) or (("", 0.0),)
-    texts = [f"{share(first[1])} {first[0]}", *(f"{_percent(part)} {name}" for name, part in others)]
+    texts = [
+        f"{quantities.share(first[1])} {first[0]}",
+        *(f"{quantities.percent(part)} {name}" for name, part in others),
+    ]
     return " · ".join(texts) if first[0] else ""

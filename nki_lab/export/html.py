@@ -64,6 +64,7 @@ def html(recording: Recording, values: Sequence[bytes] = ()) -> str:
     `values` are messages of pinned tiles.
     """
     name = str(recording.summary.get("kernel") or "kernel")
+    taken = formatting.makespan(recording.summary, recording.makespan)
     messages = Messages(recording, fault=int(recording.summary.get("fault", -1)))
     count = len(recording) if len(recording) <= WHOLE else RANGE
     message = text_of(messages.whole(0, min(CHUNK, count)))
@@ -75,7 +76,7 @@ def html(recording: Recording, values: Sequence[bytes] = ()) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(name)}: {formatting.duration(recording.makespan)}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<title>{escape(name)}: {taken}</title>\n<style>{STYLE}</style>\n</head>\n"
         f"<body>\n{VIEWS}\n<noscript><pre>{escape(_text(recording))}</pre></noscript>\n"
         f'<script type="text/plain" id="{MESSAGE_ID}">{message}</script>\n{tiles}'
         f"<script>{_script()}</script>\n{''.join(rows)}</body>\n</html>\n"

@@ -1,7 +1,6 @@
 """A recording as a trace for the Perfetto viewer: lanes as tracks, dependencies as flows, memory and DMA as counters.
 
-Perfetto counts nanoseconds. Slices begin and end at the nanosecond that their picosecond is in; the exact picoseconds
-are among their arguments.
+Perfetto counts nanoseconds. Slices begin and end at the nearest one; the exact picoseconds are among their arguments.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from nki_lab.export.findings import queues, source_lines
 from nki_lab.extras import extra
 from nki_lab.kernel_runtime.recording import Recording, schema
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
-from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, lane_label
+from nki_lab.quantities import in_nanoseconds
 from nki_lab.wire.rows import Steps
 
 _BASE: Final = 0x6E6B69_00000000
@@ -128,7 +128,7 @@ class _Trace:
             self._track(self._core_track + core, recording.core_names[core], _BASE + 1, core + 1)
         for lane in recording.lanes:
             parent = self._core_track + lane.core if len(cores) > 1 else _BASE + 1
-            self._track(self._lane_track + lane.number, lane.name, parent, lane.number + 1)
+            self._track(self._lane_track + lane.number, lane_label(lane.name), parent, lane.number + 1)
 
     def _track(self, number: int, name: str, parent: int, rank: int) -> Any:
         track = self._packet().track_descriptor
@@ -140,7 +140,7 @@ class _Trace:
 
     def _event(self, time: int, kind: int, track: int) -> Any:
         packet = self._packet()
-        packet.timestamp = time // 1000
+        packet.timestamp = in_nanoseconds(time)
         packet.sequence_flags = self._protos.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
         event = packet.track_event
         event.type, event.track_uuid = kind, track
@@ -168,6 +168,7 @@ class _Trace:
         in_lanes = recording.table("lane_rows")["row"]  # a row of no duration comes before one that starts with it
         for low, high in pieces(len(recording), _BATCH):
             places = in_lanes[low:high]
+            places = places[recording.executed[places]]
             columns = [rows[name][places].tolist() for name in _ROW_COLUMNS]
             known = (steps.step_of[places], places, steps.waits[places], steps.critical[places])
             for step, row, wait, marked, *fields in zip(*(column.tolist() for column in known), *columns, strict=True):

@@ -42,20 +42,25 @@ class Line(NamedTuple):
 
 
 def lines(recording: Recording) -> list[Line]:
-    """The rows of the picture from top to bottom: engines with work, then DMA."""
+    """The rows of the picture from top to bottom: engines with work, then DMA, `LANES` of them at most."""
+    return busy_lines(recording)[:LANES]
+
+
+def busy_lines(recording: Recording) -> list[Line]:
+    """The rows of engines with work, then those of DMA, also where there are too many for the picture."""
     times, found = digest(recording), dict[tuple[bool, int, str], tuple[str, list[int]]]()
     for lane in recording.lanes:
         kind = kind_of_lane(lane.name, lane.kind)
         name = KINDS["dma"] if kind == "dma" else KINDS.get(lane.name, lane.name)
         shown = ", ".join(filter(None, (name, recording.core_names[lane.core])))
         found.setdefault((kind == "dma", lane.core, shown), (kind, []))[1].append(lane.number)
-    times, end = digest(recording), max(1, recording.makespan)
+    end = max(1, recording.makespan)
     busy = [times.dma.get(lane.core, 0) if lane.kind == "dma" else lane.busy for lane in times.lanes]
     made = [
         Line(name, kind, tuple(numbers), max(busy[number] for number in numbers) / end)
         for (_, _, name), (kind, numbers) in sorted(found.items(), key=lambda item: item[0][:2])
     ]
-    return [line for line in made if line.busy][:LANES]
+    return [line for line in made if line.busy]
 
 
 def height(count: int) -> int:

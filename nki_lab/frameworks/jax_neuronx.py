@@ -6,7 +6,6 @@ arrays they are.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.frameworks import jax_calls
 from nki_lab.frameworks.entries import Entries
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec, spec
+from nki_lab.late_annotations import signature_of
 from nki_lab.session import Launch, Results
 from nki_lab.session.arrays import give_back, nameable
 
@@ -89,7 +89,7 @@ def _described(out_shape: Any) -> tuple[Specs, Callable[[Any], Any]]:
 
 def _missing(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
     """Return how many positional parameters without a default get no argument."""
-    parameters = list(inspect.signature(function).parameters.values())
+    parameters = list(signature_of(function).parameters.values())
     if any(item.kind is item.VAR_POSITIONAL for item in parameters):
         return 1
     rest = [item for item in parameters if item.kind not in (item.KEYWORD_ONLY, item.VAR_KEYWORD)][len(args) :]

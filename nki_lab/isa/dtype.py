@@ -304,8 +304,11 @@ def grid_contains(wide: DType, narrow: DType) -> bool:
 def scalar_dtype(value: object) -> DType:
     """Return the dtype of a bare scalar: bool uint8, int int32, float float32; NumPy scalars keep their own.
 
-    An int beyond int32 counts as uint32 where it fits, else as float32 (our choice, the rules do not say).
+    NumPy's numbers of 64 bits, for which NKI has no dtype, count as Python's: `np.sqrt(64)` and `np.prod(shape)` are
+    such. An int beyond int32 counts as uint32 where it fits, else as float32 (our choice, the rules do not say).
     """
+    if isinstance(value, np.float64 | np.int64 | np.uint64):
+        value = value.item()
     if isinstance(value, bool):
         return UINT8
     if isinstance(value, np.generic):

@@ -331,7 +331,7 @@ class Beta1:
 
     Arguments that stand for operands of another kind have one of three `forms`: the `shape` of a tile, an affine
     `index`, or a `comparison` of such with 0. `dtypes` are tiles that Beta 1 is stricter about. `adapt(values)` then
-    changes the values themselves.
+    changes the values themselves. `arrange(values)` does so once a mask has cut them and the result has its shape.
     """
 
     returns: str = "dst"
@@ -343,6 +343,7 @@ class Beta1:
     forms: Mapping[str, Literal["shape", "index", "comparison"]] = field(default_factory=dict)
     dtypes: Mapping[str, tuple[DType, ...]] = field(default_factory=dict)
     adapt: Callable[[dict[str, Any]], None] | None = None
+    arrange: Callable[[dict[str, Any]], None] | None = None
     positional: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
 

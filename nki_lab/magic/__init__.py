@@ -96,7 +96,7 @@ class NkiMagics(Magics):
         self._results = Results(shell)
 
     @output_can_be_silenced
-    @magic_arguments()
+    @magic_arguments("%nki")
     @argument("--target", help="trn1, trn2 or trn3; without it the environment, the configuration, or trn3 decides")
     @argument("--check-only", action="store_true", help="check the cell and run nothing")
     @argument("--no-check", action="store_true", help="run without checking first; the run itself checks all the same")

@@ -81,7 +81,7 @@ def read(shell: InteractiveShell, line: str, body: str) -> Cell:
     text = f"# %%nki {line}".rstrip() + "\n" * (1 + empty) + shell.transform_cell(body)
     number = running_number(shell)
     name = _enter(shell, text, number)
-    source = ModuleSource(text, name, tree_of(text, name, quiet=False))
+    source = ModuleSource(text, name, tree_of(text, name, quiet=False, compiled=True))
     keep(source)  # the same text may stand under this name with what it meant before
     # Whatever the user has IPython do to trees is done to another one: this one is shared.
     tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name)) if shell.ast_transformers else source.tree

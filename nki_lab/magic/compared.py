@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
 
+from nki_lab import quantities
 from nki_lab.diagnostic import NkiError
 from nki_lab.export import formatting, text
 from nki_lab.export.comparison.sentence import signed_share
@@ -122,13 +123,13 @@ def _figures(done: Run, nanoseconds: float, first: float | None) -> list[str]:
     summary = done.summary
     available = nanoseconds * summary.cores
     change = "" if not first else signed_share(nanoseconds / first - 1)
-    shares = [formatting.share(formatting.ratio(summary.engine_busy_ns.get(name, 0.0), available)) for name in _ENGINES]
+    shares = [quantities.share(quantities.ratio(summary.engine_busy_ns.get(name, 0.0), available)) for name in _ENGINES]
     return [
         formatting.makespan(summary, round(nanoseconds * 1000)),
         change,
         *shares,
-        formatting.size(summary.sbuf_occupied_bytes_per_partition),
-        formatting.share(summary.mbu),
+        quantities.size(summary.sbuf_occupied_bytes_per_partition),
+        quantities.share(summary.mbu),
     ]
 
 

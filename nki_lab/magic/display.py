@@ -14,7 +14,7 @@ from nki_lab.export.findings import by_severity, counts
 from nki_lab.magic.cell import Cell
 from nki_lab.magic.runs import Runs
 from nki_lab.printable import escape, on_one_line
-from nki_lab.source_files import line_of, shown_names
+from nki_lab.source_files import line_of, shown_name
 
 _NAMES: Final = {"error": "error", "warning": "warning", "information": "note", "hint": "hint"}
 _MOST: Final = 20
@@ -57,7 +57,6 @@ def findings(found: Sequence[Diagnostic], cell: Cell, *, title: str = "", second
     more = [f"and {len(ordered) - _MOST} more"] if len(ordered) > _MOST else []
     texts = [f"{item.severity}: {render(item)}" for item in visible]
     text = "\n\n".join([f"{head}{f'  ({checked})' if checked else ''}", *texts, *more])
-    text = text.replace(cell.name, shown_names([cell.name])[cell.name])
     worst = ordered[0].severity if ordered else "information"
     brief = _at(ordered[0].span, cell, "{place}: {message}", ordered[0].message) if ordered else ""
     strip = f'{_icon(worst)}<b>{escape(head)}</b><span class="brief">{escape(brief)}</span>'
@@ -71,7 +70,7 @@ def place(span: Span | None, cell: Cell) -> str:
     """Return the place of a finding: its line in the cell itself, else file and line."""
     if span is None:
         return ""
-    return f"line {span.line}" if span.file == cell.name else f"{span.file}, line {span.line}"
+    return f"line {span.line}" if span.file == cell.name else f"{shown_name(span.file)}, line {span.line}"
 
 
 def _at(span: Span | None, cell: Cell, form: str, message: str) -> str:

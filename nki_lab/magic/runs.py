@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import astuple
 from typing import Final
 
+from nki_lab import quantities
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.export import formatting
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
@@ -113,7 +114,7 @@ class Runs:
 def line(run: Run, *, timed: bool = True) -> str:
     """Return a run in a line: "add  trn2 · 4 instructions · 2.71 µs · simulated in 0.02 s", the last if `timed`."""
     count = len(run.program)
-    parts = [run.target, f"{formatting.number(count)} instruction{'s' * (count != 1)}"]
+    parts = [run.target, f"{quantities.number(count)} instruction{'s' * (count != 1)}"]
     if _is_cancelled(run):
         parts.append("cancelled")
     elif run.error is not None:

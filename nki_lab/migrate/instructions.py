@@ -6,7 +6,7 @@ Operand order, keywords, forms and the result are those of the declarations.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from nki_lab.isa.dtype import BOOL, F32, UINT8, DType, dtype_of
@@ -51,6 +51,19 @@ class Result(NamedTuple):
     space: str
 
 
+class _Arranged(NamedTuple):
+    """A stand-in for a tensor whose dimensions, all of size 1, are permuted."""
+
+    order: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (1,) * len(self.order)
+
+    def permute(self, dims: Sequence[int]) -> _Arranged:
+        return _Arranged(tuple(self.order[dim] for dim in dims))
+
+
 def bound(context: Context, node: ast.AST) -> Bound | None:
     """Return a call of an instruction of Beta 1 with its arguments; None for other nodes."""
     if not isinstance(node, ast.Call):
@@ -76,6 +89,7 @@ def spelt(context: Context, call: Bound, dst: str | None, bounds: Bounds, extra:
     order = [name for name in instruction.operands if name != spelling.returns or dst is None]
     parts = [] if dst is None else [dst]
     count = len(call.node.args)
+    arranged = _arranged(context, call)
     plain = True
     for place, (name, value) in enumerate(given.items()):
         if name in _GENERIC and (name not in instruction.operands):
@@ -94,6 +108,8 @@ def spelt(context: Context, call: Bound, dst: str | None, bounds: Bounds, extra:
             parts.append(f"{name}={context.edits.text_of(value)}")
             continue
         text = argument(context, call, name, value, bounds)
+        if (change := arranged.get(name)) is not None:
+            text = f"{text}.permute({change.order})" if isinstance(change, _Arranged) else repr(change)
         if plain and place < count and place < len(order) and order[place] == name:
             parts.append(text)
         else:
@@ -102,6 +118,32 @@ def spelt(context: Context, call: Bound, dst: str | None, bounds: Bounds, extra:
     if extra:
         parts.append(extra)
     return f"{context.edits.text_of(call.node.func)}({f',{BREAK}'.join(parts)})"
+
+
+def _arranged(context: Context, call: Bound) -> dict[str, Any]:
+    """Return the arguments that Beta 1's compiler changed by itself before it made the instruction."""
+    if call.spelling.arrange is None:
+        return {}
+    before: dict[str, Any] = {}
+    for name in call.spelling.positional:
+        node = call.given.get(name)
+        if node is None:
+            return {}
+        seen = context.values.of(node)
+        rank = seen.rank() if seen.is_tensor else None
+        if rank is not None:
+            before[name] = _Arranged(tuple(range(rank)))
+            continue
+        try:
+            before[name] = ast.literal_eval(node)
+        except (ValueError, TypeError):
+            before[name] = seen.number()
+    after = dict(before)
+    try:
+        call.spelling.arrange(after)
+    except (AttributeError, TypeError):  # of what is not known here
+        return {}
+    return {name: value for name, value in after.items() if value != before[name]}
 
 
 def argument(context: Context, call: Bound, name: str, value: ast.expr, bounds: Bounds) -> str:

@@ -14,6 +14,10 @@ BREAK: Final = "\x1f"
 """Stands for a space in new text where a line that is too long may end."""
 WIDTH: Final = 110
 _INDENT: Final = re.compile(r"[ \t]*")
+_LINE: Final = re.compile(r"[; \t]*(?P<said>.*?)[ \t]*(?P<end>\r?\n|\Z)")
+"""The rest of a line behind a statement."""
+_PRAGMA: Final = re.compile(r"# *(noqa|type:|fmt:|pylint:|pyright:|ruff:|mypy:)", re.IGNORECASE)
+"""The beginning of a comment that tells tools about the statement beside it."""
 _BODIES: Final = ("body", "orelse", "finalbody")
 
 Part = tuple[int, int, str]
@@ -135,7 +139,7 @@ class SourceEdits:
         self._lines(statement).after[:0] = lines
 
     def drop(self, statement: ast.stmt) -> None:
-        """Take a statement out."""
+        """Take a statement out; its comments stay."""
         self._dropped.add(id(statement))
         self._mark(statement)
 
@@ -223,8 +227,11 @@ class SourceEdits:
         indent = ahead if not inline else self.indent(first) + self.unit
         texts = [text for item in group for text in self._statements(item, indent)]
         if not texts and not inline and not alone:
-            stop = self.text.find("\n", end)
-            return (line, len(self.text) if stop < 0 else stop + 1, "")
+            rest = _LINE.match(self.text, end)
+            assert rest is not None
+            kept = [text for item in group for text in self.comments(item)] + [rest["said"]]
+            said = [text for text in kept if text and not _PRAGMA.match(text)]
+            return (line, rest.start("end"), ahead + f"\n{ahead}".join(said)) if said else (line, rest.end(), "")
         if (inline or len(group) > 1) and "\n" not in "".join(texts) and len(texts) == len(group):
             return (start, end, "; ".join(texts) or "pass")
         joined = f"\n{indent}".join(texts) or "pass"

@@ -266,9 +266,12 @@ def moved_lines(result: object, line_of: LineOf, file: str) -> Any:
             )
         case Estimate():
             return result.moved(line_of)
-        case Launches(own=own, other=other):
+        case Launches(own=own, other=other, made=made):
             return replace(
-                result, own=moved_lines(dict(own), line_of, file), other=moved_lines(dict(other), line_of, file)
+                result,
+                own=moved_lines(dict(own), line_of, file),
+                other=moved_lines(dict(other), line_of, file),
+                made=moved_lines(dict(made), line_of, file),
             )
         case dict():
             return {key: moved_lines(value, line_of, file) for key, value in result.items()}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
 
-from nki_lab.diagnostic import Span
+from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.kernel_runtime.interpreter import Assumptions, Demand, Evaluation
+from nki_lab.query.reach import Operation, operation_at
 
 ROUNDS: Final = 8
 """Evaluations in which values are brought closer to what a function demands."""
@@ -18,9 +21,19 @@ _EQUAL: Final = "NKI203"
 
 
 Evaluate = Callable[[Assumptions], Evaluation]
+BySpan = Mapping[Span | None, Sequence[Diagnostic]]
 
 
-class Run(NamedTuple):
+def by_span(found: Iterable[Diagnostic]) -> BySpan:
+    """Return findings by their places."""
+    places: dict[Span | None, list[Diagnostic]] = {}
+    for item in found:
+        places.setdefault(item.span, []).append(item)
+    return places
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
     """An evaluation, and what it assumed; `demanded` are the symbols whose values its function asked for.
 
     `limits` are symbols with the largest values that were asked for, `ties` those that have to be equal; both of this
@@ -32,6 +45,25 @@ class Run(NamedTuple):
     demanded: frozenset[str] = frozenset()
     limits: frozenset[tuple[str, int]] = frozenset()
     ties: frozenset[tuple[str, str]] = frozenset()
+
+    @cached_property
+    def by_span(self) -> BySpan:
+        """Return the findings by their places."""
+        return by_span(self.result.diagnostics)
+
+    @cached_property
+    def errors(self) -> Mapping[Operation | None, Sequence[Diagnostic]]:
+        """Return the errors by the operations that they are about."""
+        operations = sorted(self.result.operations)
+        found: dict[Operation | None, list[Diagnostic]] = {}
+        for item in self.result.diagnostics:
+            if item.span is not None and item.severity == "error":
+                found.setdefault(operation_at(item.span, operations), []).append(item)
+        return found
+
+    @cached_property
+    def has_fault(self) -> bool:
+        return any(item.outcome == "fault" for item in self.result.diagnostics)
 
     @property
     def is_consistent(self) -> bool:
@@ -99,7 +131,7 @@ def fitted(
         values = {**assumptions.used, **changes}
         demanded |= set(changes)
     assert best is not None
-    return best._replace(limits=frozenset(limits), ties=frozenset(ties))
+    return replace(best, limits=frozenset(limits), ties=frozenset(ties))
 
 
 def _faults(run: Run) -> tuple[int, int]:

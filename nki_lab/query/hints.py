@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nki_lab.kernel_runtime.interpreter import Variable
+from nki_lab.quantities import nanoseconds, share, size
 from nki_lab.query.estimate import Estimate
 from nki_lab.query.evaluation_cache import Examination
-from nki_lab.query.quantities import kibibytes, nanoseconds
 from nki_lab.source import SyntaxFacts
 
 
@@ -52,7 +52,7 @@ def _tensor_label(variable: Variable, *, shapes: bool, sizes: bool) -> str:
     shape = _shape_text(variable)
     if not shape:
         return ""
-    width = f"{kibibytes(variable.partition_bytes)}/partition" if sizes and variable.partition_bytes else ""
+    width = f"{size(variable.partition_bytes)}/partition" if sizes and variable.partition_bytes else ""
     if not shapes:
         return f": {width}" if width else ""
     dtype = variable.dtype.name if variable.dtype is not None else "?"
@@ -82,7 +82,7 @@ def cost_hints(facts: SyntaxFacts, estimates: Iterable[Estimate]) -> Iterator[Hi
             shares[line] = shares.get(line, 0.0) + time / whole
     for line in sorted(times):
         if 0 < line <= len(facts.lines):
-            tip = f"{100 * shares[line]:.0f} % of the work of all lanes, in the estimate of the kernel's latency"
+            tip = f"{share(shares[line])} of the work of all lanes, in the estimate of the kernel's latency"
             yield Hint(line, len(facts.lines[line - 1]), f"  {nanoseconds(times[line])}", tip)
 
 

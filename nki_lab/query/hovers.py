@@ -13,13 +13,13 @@ from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.spec import Instruction, Operand
 from nki_lab.kernel_runtime.interpreter import Variable
 from nki_lab.kernel_runtime.issue.target import choice
+from nki_lab.quantities import nanoseconds
 from nki_lab.query.checking import Document, Examination
 from nki_lab.query.evaluation_cache import Place
 from nki_lab.query.issued import Instructed, Issued
 from nki_lab.query.links import code_link, name_link
 from nki_lab.query.names import ENGINES, documentation, instruction_of, operand_text
 from nki_lab.query.one_kernel import EvaluationRequest
-from nki_lab.query.quantities import nanoseconds
 from nki_lab.source import SyntaxFacts, known_facts
 from nki_lab.source.positions import place_of as site_of
 from nki_lab.source.trees import first_line

@@ -15,6 +15,7 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.interpreter import (
     Assumptions,
     Evaluation,
+    HostRun,
     Launches,
     ModuleStates,
     Signature,
@@ -25,6 +26,7 @@ from nki_lab.kernel_runtime.interpreter import (
 )
 from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
 from nki_lab.query import found_calls, messages, sampling
+from nki_lab.query.agreement import NEEDS_NKI
 from nki_lab.query.call_sites import call_sites, calls_inside
 from nki_lab.query.callers import called_elsewhere, calls_in
 from nki_lab.query.equal_functions import EqualFunctions
@@ -37,16 +39,16 @@ from nki_lab.query.evaluation_cache import (
     blocks_of,
 )
 from nki_lab.query.missing_modules import missing_modules
-from nki_lab.query.one_kernel import EvaluationRequest, evaluation_of, outermost, reached, signature_key
+from nki_lab.query.one_kernel import EvaluationRequest, WholePrograms, evaluation_of, outermost, reached, signature_key
 from nki_lab.query.partial import common_variables
-from nki_lab.query.parts import Part, parts_of
+from nki_lab.query.parts import Part, made_kernels, parts_of
 from nki_lab.query.reach import Reach, joined, reach_of
 from nki_lab.query.recorded import Calls, RecordSearch, first_recorded, recorded_calls, target_of, with_call
 from nki_lab.query.under_signatures import Asked, sure_under, under_signatures
 from nki_lab.query.witnesses import possible
-from nki_lab.source import KernelFunction, SyntaxFacts, facts_of
+from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts, facts_of
 from nki_lab.source.kernel_code import Dialect
-from nki_lab.source.trees import numbers_in
+from nki_lab.source.trees import FUNCTIONS, numbers_in
 
 V = TypeVar("V")
 
@@ -85,6 +87,8 @@ class _ModuleEvaluation:
 
     def __init__(self, facts: SyntaxFacts, request: EvaluationRequest, cache: EvaluationCache) -> None:
         self._facts = facts
+        self._entries = frozenset(facts.kernels)
+        self._made = made_kernels(facts)
         self._request = request
         self._cache = cache
         self._left = request.steps
@@ -97,6 +101,7 @@ class _ModuleEvaluation:
         self._recorded: Calls | None = None
         self._verdicts: list[Verdict] = []
         self._states = ModuleStates()
+        self._host: tuple[ModuleSource, HostRun] | None = None
         self._equal = EqualFunctions(facts)
         self._sampled = 0  # functions of different texts without shapes, and their runs
         self._runs = 0
@@ -123,10 +128,13 @@ class _ModuleEvaluation:
                     self._findings.append(messages.not_evaluated(facts, kernel, reason))
                     self._excused[name] = "other-dialect"
                 elif part.module.function(name) is not kernel.node:
-                    self._findings.append(messages.out_of_reach(facts, kernel))
+                    made = self._made.get(kernel.node)
+                    if made is None or not self._evaluate_all(part, kernel, called.made.get(made, ())):
+                        self._findings.append(messages.out_of_reach(facts, kernel))
                 elif not self._evaluate_all(part, kernel, known.get(name, ())):
                     unshaped.append((part, kernel))
             self._evaluate_others(called)
+            self._evaluate_made_elsewhere(part, called)
         self._evaluate_given_helpers()
         if request.explicit is None:
             self._evaluate_unshaped([item for item in unshaped if messages.parameters_of(item[1].node)])
@@ -271,7 +279,8 @@ class _ModuleEvaluation:
         """Evaluate a function of whose arguments nothing is known: what is wrong then is wrong for all of them."""
         request, file = self._request_for(part, function), part.module.file
         name, dialect = function.node.name, function.dialect
-        asked = (request.describes, request.possible)
+        is_kernel = function.node in self._entries
+        asked = (request.describes, request.possible, is_kernel)
         shape = ("assumed", file, len(part.blocks), request.arch.target, request.options, dialect, *asked)
         key, node = (*shape, name), part.module.function(name)
         if self._left <= 0:
@@ -288,6 +297,7 @@ class _ModuleEvaluation:
                 self._equal.keep(shape, node, found)
         if found is None or not request.library.holds(found.reads):
             known = self._cache.calls(("assumed", request.arch.target, request.options))
+            judge = WholePrograms(part.module, is_kernel=is_kernel)
             spent = taken = 0
 
             def once(assumptions: Assumptions) -> Evaluation:
@@ -315,14 +325,14 @@ class _ModuleEvaluation:
                 if request.describes or request.possible or file != self._facts.file:
                     return False
                 entered = outermost({name}.union(*(run.result.entered for run in runs)))
-                return sampling.refutes_all(runs, calls_inside(self._facts, entered), file)
+                return sampling.refutes_all(runs, judge, calls_inside(self._facts, entered), file)
 
             sampled = [sampling.first(once)] if request.light else sampling.runs(once, settles)
             results = [run.result for run in sampled]
             depends = outermost({name}.union(*(item.called for item in results)))
             numbers = numbers_in(part.module.function(item) for item in depends)
             common = common_variables(sampled) if request.describes else {}
-            certain = () if request.light else sampling.certain(sampled, once, numbers)
+            certain = () if request.light else sampling.certain(sampled, once, judge, numbers)
             findings = [reached(file, result, item) for result, item in certain]
             if request.possible:
                 findings += [reached(file, result, item) for result, item in possible(sampled, once)]
@@ -345,9 +355,21 @@ class _ModuleEvaluation:
         self._charge(part, found.steps, found.module_steps)
         self._known.append(Examination(variables=found.variables, reach=found.reach))
         self._entered |= found.reach.entered
-        self._findings += found.findings
+        self._findings += [item for item in found.findings if is_kernel or self._may_be_of_kernels(item)]
         if name not in found.reach.entered:
             self._excused[name] = found.unentered
+
+    def _may_be_of_kernels(self, item: Diagnostic) -> bool:
+        """Return whether a finding in a function that no kernel calls is about tensors of NKI.
+
+        Those on operands are; methods and names of values elsewhere may be those of a framework's tensors.
+        """
+        facts = self._facts
+        if item.code not in NEEDS_NKI or item.span is None:
+            return True
+        tops = [node for node in facts.tree.body if isinstance(node, (*FUNCTIONS, ast.ClassDef))]
+        around = [node.name for node in tops if node.lineno <= item.line <= (node.end_lineno or 0)]
+        return item.file == facts.file and bool(facts.functions_around(item.line) or calls_inside(facts, around))
 
     def _leave_out(self, function: KernelFunction) -> None:
         """Note a function without shapes that is not evaluated any more."""
@@ -431,15 +453,31 @@ class _ModuleEvaluation:
             kernel = found_calls.function_of(module, name)
             if kernel is None or _is_foreign(kernel.dialect):
                 continue
-            part = Part(module, (kernel,), blocks_of(module))
-            found = ((signature, self._evaluate_call(part, kernel, signature)) for signature in signatures)
-            asked = [(signature, item) for signature, item in found if item is not None and item is not _LATE]
-            self._known += [Examination(reach=replace(item.reach, entered=frozenset())) for _, item in asked]
-            self._findings += under_signatures(self._facts, kernel, asked)
+            self._evaluate_other(Part(module, (kernel,), blocks_of(module)), kernel, signatures)
+
+    def _evaluate_made_elsewhere(self, part: Part, called: Launches) -> None:
+        """Evaluate the kernels that functions of other modules make, and that this one launches."""
+        for (file, name), signatures in called.made.items():
+            if file == part.module.file:
+                continue
+            facts = facts_of(called.modules[file])
+            for node, maker in made_kernels(facts).items():
+                dialect = next(item.dialect for item in facts.functions if item.node is node)
+                if maker[1] == name and not _is_foreign(dialect):
+                    self._made[node] = maker
+                    self._evaluate_other(part, KernelFunction(node=node, dialect=dialect, kernel=node), signatures)
+
+    def _evaluate_other(self, part: Part, kernel: KernelFunction, signatures: Iterable[Signature]) -> None:
+        """Evaluate a kernel of another module as this one calls it."""
+        found = ((signature, self._evaluate_call(part, kernel, signature)) for signature in signatures)
+        asked = [(signature, item) for signature, item in found if item is not None and item is not _LATE]
+        self._known += [Examination(reach=replace(item.reach, entered=frozenset())) for _, item in asked]
+        self._findings += under_signatures(self._facts, kernel, asked)
 
     def _request_for(self, part: Part, function: KernelFunction) -> EvaluationRequest:
         """Return the request for a function: in a notebook its cell may name a target."""
-        here = part.module.file == self._facts.file
+        file, _ = self._made.get(function.node, (part.module.file, ""))
+        here = part.module.file == file == self._facts.file
         return self._request.at(function.node.lineno) if here else self._request
 
     # -- cached evaluations --------------------------------------------------------------------------------------------
@@ -492,7 +530,11 @@ class _ModuleEvaluation:
             inner,
             signature.assumed,
         )
-        key, node = (*shape, kernel.node.name), part.module.function(kernel.node.name)
+        name, node = kernel.node.name, part.module.function(kernel.node.name)
+        maker = self._made[kernel.node] if signature.launch >= 0 else None
+        if maker is not None:
+            name, node = " ".join(maker), None
+        key = (*shape, name)
         if self._left <= 0:
             return None
         left = self._left + self._charged.get((file, len(part.blocks)), 0)
@@ -508,7 +550,14 @@ class _ModuleEvaluation:
                 budget = replace(request.budget, steps=allowed, told=told)
                 known = self._cache.calls((request.arch.target, request.options, replace(budget, steps=0)))
                 found = evaluation_of(
-                    part.module, kernel, signature, replace(request, budget=budget), known, self._states, inner=inner
+                    part.module,
+                    kernel,
+                    signature,
+                    replace(request, budget=budget),
+                    known,
+                    self._states,
+                    inner=inner,
+                    host=None if maker is None else (self._host_of(part), maker),
                 )
             if values is not None:
                 found_calls.keep(shared, found)
@@ -517,6 +566,14 @@ class _ModuleEvaluation:
                 self._cache.keep(key, part.blocks, found, found.depends)
         self._charge(part, found.steps - found.module_steps, found.module_steps)
         return found
+
+    def _host_of(self, part: Part) -> HostRun:
+        """Return the run of the code that launches the kernels of a part of the module."""
+        request = self._request
+        if self._host is None or self._host[0] is not part.module:
+            budget = replace(HOST_BUDGET, stop=request.budget.stop)
+            self._host = part.module, HostRun(part.module, budget, request.library)
+        return self._host[1]
 
     def _tell(self, kernel: KernelFunction, signature: Signature, found: Iterable[Diagnostic]) -> None:
         """Give what the evaluation of a kernel has found so far, beside the findings before it."""

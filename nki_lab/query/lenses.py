@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.quantities import bounds, nanoseconds, ratio, share, size, whole
 from nki_lab.query.estimate import Estimate
-from nki_lab.query.quantities import kibibytes, nanoseconds
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.trees import first_line
 
@@ -36,11 +36,8 @@ def time_title(estimate: Estimate) -> str:
     """Return the latency with its interval, or the reason why there is none."""
     if estimate.reason:
         return f"no latency estimate: {estimate.reason}"
-    bounds = ""
-    if estimate.interval is not None:
-        low, high = map(nanoseconds, estimate.interval)
-        bounds = f" ({low} to {high})"
-    return f"≈ {nanoseconds(estimate.time)}{bounds} on {estimate.target}"
+    interval = None if estimate.interval is None else (1000 * estimate.interval[0], 1000 * estimate.interval[1])
+    return f"≈ {nanoseconds(estimate.time)}{bounds(interval, whole(1000 * estimate.time))} on {estimate.target}"
 
 
 def memory_title(estimate: Estimate) -> str:
@@ -49,7 +46,7 @@ def memory_title(estimate: Estimate) -> str:
         return "no peaks of SBUF and PSUM"  # an editor draws an empty title as a gap
     parts = []
     for label, (used, limit) in (("SBUF", estimate.sbuf), ("PSUM", estimate.psum)):
-        parts.append(f"{label} {kibibytes(used)} of {kibibytes(limit)} ({100 * used / limit:.0f} %)")
+        parts.append(f"{label} {size(used)} of {size(limit)} ({share(ratio(used, limit))})")
     return " · ".join(parts) + " per partition"
 
 

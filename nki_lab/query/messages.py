@@ -59,7 +59,7 @@ def out_of_reach(facts: SyntaxFacts, kernel: KernelFunction) -> Diagnostic:
         if node is kernel.node:
             break
         if isinstance(node, FUNCTIONS):
-            where = "inside another function"
+            where = "inside another function, and no call in this file launches it"
         elif isinstance(node, ast.ClassDef):
             where = f"in the class {node.name}"
     return not_evaluated(facts, kernel, f"is defined {where}: only its syntax is checked")

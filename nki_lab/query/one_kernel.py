@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.interpreter import (
     Budget,
     EnumMember,
     Evaluation,
+    HostRun,
     Instance,
     KnownCalls,
     ModuleFinder,
@@ -33,6 +34,7 @@ from nki_lab.kernel_runtime.issue.launching import refused as launch_refused
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import DynamicSlice
 from nki_lab.query.evaluation_cache import KernelEvaluation
+from nki_lab.query.fitting import BySpan, by_span
 from nki_lab.query.issued import issued
 from nki_lab.query.reach import reach_of
 from nki_lab.query.recorded import Calls
@@ -98,8 +100,9 @@ def evaluation_of(
     states: ModuleStates,
     *,
     inner: bool,
+    host: tuple[HostRun, tuple[str, str]] | None = None,
 ) -> KernelEvaluation:
-    """Evaluate a kernel with one signature, and judge the program that it makes."""
+    """Evaluate a kernel with one signature, and judge its program; of one that a function makes, as in a `host`."""
     refused = (
         None if kernel.dialect == "beta1" else launch_refused(kernel.node.name, signature.grid or (), request.arch)
     )
@@ -116,6 +119,7 @@ def evaluation_of(
             dialect=kernel.dialect,
             library=request.library,
             inner=inner,
+            host=host,
             known_calls=known,
             states=states,
         )
@@ -152,6 +156,38 @@ def _judged(result: Evaluation) -> Iterator[Diagnostic]:
     yield from check_program(facts)
 
 
+class WholePrograms:
+    """Judges programs of kernels with assumed arguments as a whole: their memory, and where their results are.
+
+    What a program does not do, write a tile or a result, it may do with other arguments: of loops that the assumed ones
+    do not enter nothing is known.
+    """
+
+    def __init__(self, module: ModuleSource, *, is_kernel: bool) -> None:
+        self._module = module
+        self._codes = _OF_KERNELS if is_kernel else frozenset[str]()
+        self._known: dict[int, tuple[Evaluation, BySpan]] = {}
+
+    def __call__(self, result: Evaluation) -> BySpan:
+        """Return the findings on one evaluation by their places, which are worked out once."""
+        known = self._known.get(id(result))
+        if known is None:
+            with ExitStack() as shown:
+                for module in (self._module, *result.modules):
+                    shown.enter_context(module.shown())
+                found = [*result.diagnostics, *self._found(result)]
+            known = self._known[id(result)] = result, by_span(item for item in found if item.code in self._codes)
+        return known[1]
+
+    def _found(self, result: Evaluation) -> Iterator[Diagnostic]:
+        if self._codes:
+            facts = ProgramFacts(program=result.program, doubtful=result.tainted, complete=result.complete)
+            yield from facts.allocation.diagnostics
+
+
+_OF_KERNELS: Final = frozenset({"NKI315", "NKI607"})
+
+
 def reached(file: str, result: Evaluation, item: Diagnostic) -> Diagnostic:
     """Return a finding; what is found in another module says where this one leads there."""
     if item.span is None or item.span.file == file or any(other.message == REACHED for other in item.related):
@@ -167,7 +203,7 @@ def outermost(names: Iterable[str]) -> frozenset[str]:
 
 def signature_key(signature: Signature) -> Hashable:
     """Return the signature as far as an evaluation depends on it; None where its values are objects of the user's."""
-    parts = [*signature.args, *signature.kwargs.items(), signature.grid, signature.schedule]
+    parts = [*signature.args, *signature.kwargs.items(), signature.grid, signature.schedule, signature.launch]
     try:
         return tuple(_plain(item) for item in parts)
     except (TypeError, RecursionError):

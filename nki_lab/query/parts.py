@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
@@ -11,6 +12,8 @@ from itertools import accumulate
 from nki_lab.query import messages
 from nki_lab.query.evaluation_cache import Block, blocks_of
 from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts
+from nki_lab.source.paths import path_to
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +58,20 @@ def parts_of(facts: SyntaxFacts) -> Iterator[Part]:
         if end != len(body):
             module = ModuleSource(module.text, module.file, ast.Module(body=body[:end], type_ignores=[]))
         yield Part(module, tuple(kernels), blocks[:end])
+
+
+def made_kernels(facts: SyntaxFacts) -> dict[FunctionNode, tuple[str, str]]:
+    """Return the kernels that functions make, with file and qualified name, where each is the only one of its name."""
+    found: dict[FunctionNode, str] = {}
+    top = {id(node) for node in facts.tree.body}
+    for item in facts.functions:
+        if item.is_entry and id(item.node) not in top:
+            path = [
+                node for node in path_to(facts.tree, extent(item.node)) if isinstance(node, (*FUNCTIONS, ast.ClassDef))
+            ]
+            around = path[: path.index(item.node)] if item.node in path else []
+            if any(isinstance(node, FUNCTIONS) for node in around):
+                parts = [f"{node.name}{'' if isinstance(node, ast.ClassDef) else '.<locals>'}" for node in around]
+                found[item.node] = ".".join((*parts, item.node.name))
+    times = Counter(found.values())
+    return {node: (facts.file, name) for node, name in found.items() if times[name] == 1}

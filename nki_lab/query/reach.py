@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from nki_lab.diagnostic import Span
 from nki_lab.kernel_runtime.interpreter import Evaluation
 
 Operation = tuple[str, int, int]
@@ -71,3 +73,9 @@ def joined(parts: Iterable[Reach]) -> Reach:
         ends=frozenset[tuple[str, int]]().union(*(item.ends for item in items)),
         excused={name: reason for item in items for name, reason in item.excused.items()},
     )
+
+
+def operation_at(span: Span, operations: Sequence[Operation]) -> Operation | None:
+    """Return the operation that holds a place: of those in order, the last of its file that does not begin after it."""
+    at = bisect_right(operations, (span.file, span.line, span.column - 1))
+    return operations[at - 1] if at and operations[at - 1][0] == span.file else None

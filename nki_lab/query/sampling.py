@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ast
-from abc import ABC, abstractmethod
-from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from fractions import Fraction
-from math import gcd
+from itertools import chain
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related, Span
 from nki_lab.kernel_runtime.interpreter import OTHER_DTYPES, VARIANTS, Assumptions, Evaluation
+from nki_lab.query.agreement import Judge, OfProgram, RelatedSizes, SameWords, first_faults, same_for_all
 from nki_lab.query.fitting import UNUSUAL, Evaluate, Run, fitted
-from nki_lab.query.reach import Operation
+from nki_lab.query.reach import Operation, operation_at
 
 STEPS: Final = 50_000
 """Steps of a run with the values of a variant."""
@@ -82,21 +79,26 @@ def _can_be_fitted(found: list[Run]) -> bool:
     return any(run.assumptions.used for run in found) and any(run.result.operations for run in found)
 
 
-def refutes_all(found: list[Run], calls: Iterable[tuple[int, int]], file: str) -> bool:
-    """Return whether each operation of a function is right in one of the runs: then nothing is wrong for all values.
+def refutes_all(found: list[Run], judge: Judge, calls: Iterable[tuple[int, int]], file: str) -> bool:
+    """Return whether each operation of a function is right in one of the runs, and its program as a whole in those with
+    likely memories: then nothing is wrong for all values.
 
     `calls` are the places of the calls of NKI's functions in it, and in the functions of its `file` that it enters.
     """
     operations = sorted(frozenset[Operation]().union(*(run.result.operations for run in found)))
     right: set[Operation] = set()
+    faulty: set[Operation] = set()
     for run in found:
         spans = [item.span for item in run.result.diagnostics if item.outcome != "advice" or item.span is None]
-        wrong = [span and _operation_at(span, operations) for span in spans]
+        wrong = [None if span is None else operation_at(span, operations) for span in spans]
         others = any(item.code[3] not in "23" for item in run.result.diagnostics)
         if None in wrong or others or run.result.modules:
             return False
         right |= run.result.evaluated.difference(run.result.unknown, filter(None, wrong))
-    return all((file, *place) in right for place in calls)
+        faulty.update(filter(None, wrong))
+    if not faulty <= right or not all((file, *place) in right for place in calls):
+        return False
+    return not any(judge(run.result) for run in found if run.assumptions.variant % 2 == 0)
 
 
 def first(evaluate: Evaluate) -> Run:
@@ -106,9 +108,10 @@ def first(evaluate: Evaluate) -> Run:
 
 
 def certain(
-    found: list[Run], evaluate: Evaluate, literals: Sequence[int] = ()
+    found: list[Run], evaluate: Evaluate, judge: Judge, literals: Sequence[int] = ()
 ) -> Iterator[tuple[Evaluation, Diagnostic]]:
-    """Yield the findings about operands that all runs share which evaluated their places, even and odd variants.
+    """Yield the findings about operands, values and views that all runs share which evaluated their places, even and
+    odd variants, and those of the `judge` on programs as a whole.
 
     Each comes with the first run that has it. The runs assume different values, memories too, so that a message which
     is the same in all of them depends on none of these. Nor does it depend on the way of a test (it is the same where
@@ -118,10 +121,11 @@ def certain(
     refute none of them.
     """
     operations = sorted(frozenset[Operation]().union(*(run.result.operations for run in found)))
-    shared: dict[int, list[_Same]] = {}
-    related: list[tuple[Run, _Related]] = []
+    shared: dict[int, list[SameWords]] = {}
+    related: list[tuple[Run, RelatedSizes]] = []
     seen: set[tuple[str, Span, bool]] = set()
     drawn: list[Run] = []
+    unusual: list[Run] = []
     for number, run in enumerate(found):
         for item in run.result.diagnostics:
             if item.span is None or item.outcome == "advice" or item.code in _DEPENDING:
@@ -130,39 +134,61 @@ def certain(
             if (item.code, item.span, fits) in seen:
                 continue
             seen.add((item.code, item.span, fits))
-            place = _operation_at(item.span, operations)
-            if item.code[3] == "2" and (item.code, item.span, not fits) not in seen:
-                same = _Same(item, place)
-                if same.is_shared(found):
-                    shared.setdefault(number, []).append(same)
-                    continue
-            if fits and (candidate := _Related(item, place)).holds(found):
+            place = operation_at(item.span, operations)
+            same = None if (item.code, item.span, not fits) in seen else same_for_all(item, place)
+            if same is not None and same.is_shared(found):
+                shared.setdefault(number, []).append(same)
+            elif fits and (candidate := RelatedSizes(item, place)).holds(found):
                 related.append((run, candidate))
-    if not shared and not related:
-        return
-    unusual = [fitted(evaluate, seed, seed, literals=literals) for seed in range(UNUSUAL + _EXACT)]
+        for item in chain.from_iterable(judge(run.result).values()) if _may_tell(run) else ():
+            if item.span is None or (item.code, item.span, False) in seen:
+                continue
+            seen.add((item.code, item.span, False))
+            whole = OfProgram(item, operation_at(item.span, operations), judge)
+            if whole.is_shared(found):
+                shared.setdefault(number, []).append(whole)
     for number, items in shared.items():
-        run, left = found[number], [item for item in items if item.survives(found, unusual)]
+        run, left = found[number], items
         tests = list(run.assumptions.ways)
-        for test in tests if left and len(tests) <= _MOST_TESTS else ():
-            result = evaluate(run.assumptions.but(test))
-            left = [item for item in left if item.shows(result) is not False]
+        if len(tests) > _MOST_TESTS:
+            continue
+        for test in tests:
+            assumptions = run.assumptions.but(test)
+            turned = Run(assumptions, evaluate(assumptions))
+            left = [item for item in left if item.shows(turned) is not False]
             if not left:
                 break
-        if left and len(tests) <= _MOST_TESTS:
+        if left:
+            unusual = unusual or _unusual(evaluate, literals)
             drawn = drawn or _drawn(evaluate)
-            left = [item for item in left if all(item.shows(other.result) is not False for other in drawn)]
+            left = [item for item in left if item.survives(found, unusual)]
+            left = [item for item in left if all(item.shows(other) is not False for other in drawn)]
             if any(item.finding.code in _OF_DTYPES for item in left):
-                rare = [evaluate(run.assumptions.in_dtype(name)) for name in OTHER_DTYPES]
+                rare = [_in_dtype(run, name, evaluate) for name in OTHER_DTYPES]
                 left = [
                     item
                     for item in left
-                    if item.finding.code not in _OF_DTYPES or all(item.shows(result) for result in rare)
+                    if item.finding.code not in _OF_DTYPES or all(item.shows(other) for other in rare)
                 ]
-            yield from ((run.result, item) for item in _first_faults(left))
-    sure = {item.place for items in shared.values() for item in items}
+            yield from ((run.result, item.reported(found)) for item in first_faults(left))
+    if not related:
+        return
+    unusual = unusual or _unusual(evaluate, literals)
+    sure = {item.place for items in shared.values() for item in items if item.finding.outcome == "fault"}
     left_over = [(run, item) for run, item in related if item.place not in sure and item.survives(found, unusual)]
     yield from _confirmed(found, left_over, drawn, evaluate)
+
+
+def _may_tell(run: Run) -> bool:
+    """Return whether the program of a run is looked at for findings on the whole: these have to be in such a run."""
+    assumptions = run.assumptions
+    return assumptions.settled and run.is_consistent and assumptions.variant % 2 == 0
+
+
+def _in_dtype(run: Run, name: str, evaluate: Evaluate) -> Run:
+    """Return the same run with all tensors in one dtype."""
+    assumptions = run.assumptions.in_dtype(name)
+    return Run(assumptions, evaluate(assumptions))
 
 
 def _drawn(evaluate: Evaluate) -> list[Run]:
@@ -170,18 +196,13 @@ def _drawn(evaluate: Evaluate) -> list[Run]:
     return [fitted(evaluate, seed, seed) for seed in range(4, 4 + _SEEDS)]
 
 
-def _first_faults(items: list[_Same]) -> Iterator[Diagnostic]:
-    """Yield the findings, of several faults of one operation the first; others may be its consequences."""
-    faulty: set[Operation | None] = set()
-    for item in items:
-        if item.finding.outcome != "fault" or item.place is None or item.place not in faulty:
-            yield item.finding
-        if item.finding.outcome == "fault":
-            faulty.add(item.place)
+def _unusual(evaluate: Evaluate, literals: Sequence[int]) -> list[Run]:
+    """Return runs with unusual sizes."""
+    return [fitted(evaluate, seed, seed, literals=literals) for seed in range(UNUSUAL + _EXACT)]
 
 
 def _confirmed(
-    found: list[Run], related: list[tuple[Run, _Related]], drawn: list[Run], evaluate: Evaluate
+    found: list[Run], related: list[tuple[Run, RelatedSizes]], drawn: list[Run], evaluate: Evaluate
 ) -> Iterator[tuple[Evaluation, Diagnostic]]:
     """Yield the findings about two sizes whose relation more runs confirm, whichever way tests go."""
     if not related or len(related) > _MOST_RELATED:
@@ -200,132 +221,11 @@ def _confirmed(
         yield run.result, replace(item.finding, related=(*item.finding.related, Related(example)))
 
 
-class _Shown(ABC):
-    """A finding, and the operation that it is about."""
-
-    def __init__(self, finding: Diagnostic, place: Operation | None) -> None:
-        self.finding = finding
-        self.place = place
-
-    def _is_of_one_memory(self, found: list[Run]) -> bool:
-        """Return whether only runs have the finding that assume the likely memories, where memories are assumed."""
-        return any(run.assumptions.is_open for run in found) and not any(
-            run.assumptions.variant % 4 == 1 and self.shows(run.result) for run in found
-        )
-
-    @abstractmethod
-    def agrees(self, other: Diagnostic) -> bool:
-        """Return whether another finding at the same place says the same."""
-
-    def shows(self, result: Evaluation) -> bool | None:
-        """Return whether a run finds the same; None where it does not evaluate the place."""
-        here = [other for other in result.diagnostics if other.span == self.finding.span]
-        if any(self.agrees(other) for other in here):
-            return True
-        return None if not here and self.place not in result.evaluated else False
-
-    def survives(self, found: list[Run], unusual: list[Run]) -> bool:
-        """Return whether no consistent run with unusual values lacks the finding although all is right at its place."""
-        return not any(run.is_consistent and self._is_refuted(run.result) for run in unusual)
-
-    def _is_refuted(self, result: Evaluation) -> bool:
-        """Return whether a run evaluates the place without a fault, or finds the same with other words."""
-        if self.shows(result) is not False:
-            return False
-        mine = (self.finding.code, self.finding.span, self.finding.operand)
-        faults = [item for item in result.diagnostics if item.span is not None and item.severity == "error"]
-        if any((item.code, item.span, item.operand) == mine for item in faults):
-            return True
-        operations = sorted(result.operations)
-        return not any(item.span and _operation_at(item.span, operations) == self.place for item in faults)
-
-
-class _Same(_Shown):
-    """A finding in the same words."""
-
-    def agrees(self, other: Diagnostic) -> bool:
-        return (other.code, other.message) == (self.finding.code, self.finding.message)
-
-    def is_shared(self, found: list[Run]) -> bool:
-        """Return whether no run refutes the finding, and runs of even and of odd variants have it."""
-        shown = [(run.assumptions.variant % 2, self.shows(run.result)) for run in found]
-        return all(
-            {True} == {answer for odd, answer in shown if odd == parity} - {None} for parity in (0, 1)
-        ) and not self._is_of_one_memory(found)
-
-
-class _Related(_Shown):
-    """A finding about two sizes."""
-
-    def agrees(self, other: Diagnostic) -> bool:
-        mine = (self.finding.code, self.finding.operand)
-        return (other.code, other.operand) == mine and other.measured is not None
-
-    def holds(self, found: list[Run]) -> bool:
-        """Return whether no run refutes the finding, and its sizes have one relation in all that are consistent."""
-        if any(self.shows(run.result) is False for run in found):
-            return False
-        pairs = self.pairs(found)
-        if len(pairs) < 2 or self._is_of_one_memory(found):
-            return False
-        return self._is_wrong_always([pair for _, pair in pairs])
-
-    def survives(self, found: list[Run], unusual: list[Run]) -> bool:
-        pairs = [pair for _, pair in self.pairs(found + unusual)]
-        return super().survives(found, unusual) and self._is_wrong_always(pairs)
-
-    def pairs(self, found: list[Run]) -> list[tuple[Run, tuple[int, int]]]:
-        """Return the sizes in the consistent runs that have the finding."""
-        return [
-            (run, item.measured)
-            for run in found
-            if run.is_consistent
-            for item in run.result.diagnostics
-            if item.span == self.finding.span and self.agrees(item) and item.measured is not None
-        ]
-
-    def _is_wrong_always(self, pairs: list[tuple[int, int]]) -> bool:
-        left, right = pairs[0]
-        if min(left, right) < 1 or left == right or (self.finding.code != "NKI203" and left < right):
-            return False
-        if all(one - other == left - right for one, other in pairs):
-            return True
-        ratio = Counter(Fraction(*pair) for pair in pairs if min(pair) > 0).most_common(1)[0][0]
-        return ratio != 1 and all(_is_multiple(one, other, ratio) for one, other in pairs)
-
-    def is_varied(self, found: list[Run]) -> bool:
-        """Return whether the runs with the finding have different values of everything that is assumed."""
-        evidence = list({id(run): run for run, _ in self.pairs(found) if run.assumptions.draw is not None}.values())
-        symbols = {symbol for run in evidence for symbol in run.assumptions.used}
-        return len(evidence) >= _EVIDENCE and all(
-            len({run.assumptions.used.get(symbol) for run in evidence}) > 2
-            or all(symbol in run.demanded for run in evidence)
-            for symbol in symbols
-        )
-
-
-def _is_multiple(left: int, right: int, ratio: Fraction) -> bool:
-    """Return whether one size is the other one times a ratio, rounded down in units that both have."""
-    if min(left, right) < 1:
-        return False
-    unit = gcd(left, right)
-    left, right = left // unit, right // unit
-    return left == right * ratio.numerator // ratio.denominator or right == left * ratio.denominator // ratio.numerator
-
-
 _SEEDS: Final = 8
 """Runs with other values that confirm a relation of sizes."""
-_EVIDENCE: Final = 4
-"""Runs that have to show a relation."""
 _EXACT: Final = 8
 """Numbers of the text, of each of which a run makes all sizes."""
 _MOST_RELATED: Final = 16
 """Findings of one function that are confirmed in this way; of more none is."""
 _MOST_TESTS: Final = 64
 """Tests of one run; of a function with more of them nothing is certain."""
-
-
-def _operation_at(span: Span, operations: Sequence[Operation]) -> Operation | None:
-    """Return the operation that holds a place: of those in order, the last of its file that does not begin after it."""
-    at = bisect_right(operations, (span.file, span.line, span.column - 1))
-    return operations[at - 1] if at and operations[at - 1][0] == span.file else None

@@ -50,6 +50,13 @@ class Sources:
         else:
             self._file(path, path.parent, named=True)
 
+    def add_text(self, path: Path) -> None:
+        """Take in a text that is no file, as if it stood at `path`: with the settings of that folder."""
+        configuration = self._configuration(path.parent)
+        if configuration is not None and str(path) not in self._seen:
+            self._seen.add(str(path))
+            self.files.append((path, configuration))
+
     def _file(self, path: Path, top: Path, *, named: bool) -> bool:
         """Take in a file below `top`; gives whether it, or what is wrong with its settings, is reported."""
         configuration = self._configuration(path.parent)

@@ -42,7 +42,7 @@ class CachedProfile(Run):
         self._recording = recording
         self._arguments = arguments
         self._arch = arch
-        self._fault, self._fault_after = -1, False
+        self._fault, self._fault_after, self._cancelled = -1, False, -1
         self._values = NotRecorded("values not recorded: a profile computes none")
         self._on_target = remake
         self._references = {}
@@ -75,4 +75,11 @@ class CachedProfile(Run):
     @cached_property
     def summary(self) -> Summary:
         """Counts, times and shares of the profile, by name; times in nanoseconds."""
-        return recorded_summary(self._recording)
+        known = recorded_summary(self._recording)
+        return Summary(known, later={"bottlenecks": self._bottlenecks})
+
+    def _bottlenecks(self) -> object:
+        """Return the makespans of machines that lack one part of the target, which are not kept."""
+        timeline = self._timeline
+        assert timeline is not None
+        return timeline.summary["bottlenecks"]

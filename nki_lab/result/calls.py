@@ -97,13 +97,13 @@ def run(
     """Run a kernel on arrays and give its outputs with all that was found.
 
     `kernel` is a function, with or without `@nki.jit`. `args` and `keywords` go to it; a keyword that names an option
-    (`matmul_order`, `precise`, `max_instructions`, `slab_bytes`) sets the option instead, unless the kernel has a
+    of `nki_lab.Options`, such as `precise` or `launch_overhead`, sets the option instead, unless the kernel has a
     parameter of that name: then pass the option as `options=nki_lab.Options(...)`. A kernel's own parameter called
     target, on_error, strict, grid, options or progress is passed by position.
 
-    `target` is trn1, trn2 or trn3. `grid` launches as `kernel[grid]`. A fault raises an NkiError, or is kept in
-    `Run.error` with `on_error="report"`. What the device compiler would reject is an error in `Run.diagnostics`, and
-    raises with `strict`.
+    `target` is trn1, trn2 or trn3; without it the environment, the project's settings, or trn3 decides. `grid`
+    launches as `kernel[grid]`. A fault raises an NkiError, or is kept in `Run.error` with `on_error="report"`. What the
+    device compiler would reject is an error in `Run.diagnostics`, and raises with `strict`.
 
     `progress` is called with a `Progress` at the beginning of each phase and at most ten times a second, in the thread
     of the run: phase, instructions done, their total or None, seconds. What it raises ends the run and is raised.
@@ -134,7 +134,7 @@ def compile(  # noqa: A001 - the contract's name
     trip_counts: session.TripCounts | None = None,
     **keywords: Any,
 ) -> Program:
-    """The program of a kernel for arguments of which only shape and dtype are known.
+    """Compile a kernel for arguments of which only shape and dtype are known, and return its program.
 
     `specs` are what `nki_lab.spec` gives, arrays of which only the shape counts, or constants; keywords as for `run`.
     Faults raise; what was found besides is in the program's `diagnostics`. `trip_counts` says how often device loops
@@ -161,7 +161,7 @@ def profile(
     progress: Report | None = None,
     **keywords: Any,
 ) -> Run:
-    """When a kernel would do what, for arguments of which only shape and dtype are known: a Run without outputs.
+    """Time a kernel for arguments of which only shape and dtype are known, and return a Run without outputs.
 
     Arguments as for `compile`. Nothing is computed, so that a kernel that looks at values is refused (NKI017), and so
     is one with an instruction of which no cost is known (NKI010). A kernel that needs more memory than there is gets
@@ -252,7 +252,7 @@ def check(
     target: str | Arch | None = None,
     possible: bool = False,
 ) -> list[Diagnostic]:
-    """The findings in a file, a source text or a function, of which nothing is run.
+    """Return the findings in a file, a source text or a function, of which nothing is run.
 
     `args` and `kwargs` are arguments of the function by which shapes become known: specs, arrays or constants. `grid`
     is what it is launched on; a kernel object says it itself: `kernel[2]`. With `possible`, what is wrong for some
@@ -278,7 +278,7 @@ def check(
 
 @with_user_frames
 def open(path: str | os.PathLike[str]) -> SavedRun:  # noqa: A001 - the contract's name
-    """The run that was saved into a folder: the same reports and exports as of the run itself.
+    """Open the run that was saved into a folder: it has the same reports and exports as the run itself.
 
     A folder with the tables of a Neuron Explorer profile opens the same way. NKI018 where there is no such folder,
     NKI019 where it holds neither or is damaged, NKI020 where a later version wrote it, NKI022 without pyarrow.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from nki_lab import widgets
+from nki_lab import quantities, widgets
 from nki_lab.diagnostic import NkiError
 from nki_lab.dialects.environment import NOTEBOOK_VARIABLE, notebook_bytes
-from nki_lab.export import formatting, picture
+from nki_lab.export import picture
 from nki_lab.export.card import card
 from nki_lab.export.text import brief
 from nki_lab.kernel_runtime.recording import Recording
@@ -88,7 +88,7 @@ def bundle(
         outputs[widgets.MIME] = saved | ({"earlier": tabs} if tabs else {})
     else:
         abouts = []
-        note = f"Too large to be kept in a notebook ({NOTEBOOK_VARIABLE}: {formatting.size(limit)}). {_MORE}"
+        note = f"Too large to be kept in a notebook ({NOTEBOOK_VARIABLE}: {quantities.size(limit)}). {_MORE}"
         try:
             outputs = widgets.data(view()) | outputs
         except NkiError as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
-from nki_lab import session
+from nki_lab import quantities, session
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, render
 from nki_lab.dialects.environment import resolve_target
 from nki_lab.export import formatting
@@ -316,7 +316,8 @@ class Run(Recorded):
         )
 
     def __repr__(self) -> str:
-        state = "failed" if self.error else ", ".join(_shape(item) for item in self.outputs) or "no outputs"
+        ended = "cancelled" if self._cancelled >= 0 else "failed" if self.error else ""
+        state = ended or ", ".join(_shape(item) for item in self.outputs) or "no outputs"
         found = counts(self.diagnostics)
         return f"<run of {self.name} on {self.target}: {state}{f'; {found}' if found else ''}>"
 
@@ -348,7 +349,7 @@ class Run(Recorded):
         if moved:
             yield "dma bytes", f"{moved:,}"
         if self.has_recording:
-            work = formatting.share(formatting.ratio(self.summary.critical_path_ns, self.summary.makespan_ns))
+            work = quantities.share(quantities.ratio(self.summary.critical_path_ns, self.summary.makespan_ns))
             taken = formatting.makespan(self.summary, round(1000 * self.summary.makespan_ns))
             yield "makespan", f"{taken}; {work} of it work on the critical path"
             yield "80 % interval", formatting.interval_basis(self.summary)

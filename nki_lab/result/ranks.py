@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import overload
 
+from nki_lab import quantities
 from nki_lab.diagnostic import Diagnostic, coded_error
 from nki_lab.export import formatting
 from nki_lab.export.findings import by_severity, counts
@@ -82,19 +83,22 @@ class RankRuns(Recorded, Sequence[Run]):
         """No values: those of a rank are in its own Run."""
         return NotRecorded("values are each rank's own: runs[0].view() shows those of rank 0")
 
+    def _count(self) -> str:
+        return f"{len(self)} rank{'s' * (len(self) != 1)}"
+
     def __repr__(self) -> str:
         found = counts(self.diagnostics)
-        return f"<runs of {self.name} on {self.target}: {len(self)} ranks{f'; {found}' if found else ''}>"
+        return f"<runs of {self.name} on {self.target}: {self._count()}{f'; {found}' if found else ''}>"
 
     def __str__(self) -> str:
         if not self.has_recording:
             return repr(self)
-        ranks = self.summary.ranks
-        lines = [f"{self.name} on {self.target}, {len(self)} rank{'s' * (len(self) > 1)}"]
+        ranks, taken = self.summary.ranks, formatting.makespan(self.summary, self.recording.makespan)
+        lines = [f"{self.name} on {self.target}, {self._count()}: {taken}"]
         lines += [f"  {sentence}" for sentence in formatting.held_back(self.recording)]
         for rank, run in enumerate(self._runs):
             own, waits, awaited = (
-                formatting.duration(round(ranks[name][rank] * 1000))
+                quantities.duration(round(ranks[name][rank] * 1000))
                 for name in ("makespan_ns", "waits_ns", "awaited_ns")
             )
             lines.append(

@@ -283,7 +283,7 @@ class SavedRun(Recorded):
     def __repr__(self) -> str:
         where = f" on {self.target}" if self.target else ""
         found = counts(self.diagnostics)
-        count = len(self.recording)
+        count = self.recording.instructions
         instructions = f"{count:,} instruction{'s' * (count != 1)}"
         return f"<saved run of {self.name}{where}: {instructions}{f'; {found}' if found else ''}>"
 

@@ -13,6 +13,7 @@ from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.issue.legality import is_legal
 from nki_lab.kernel_runtime.timing.costs import cost_of
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
+from nki_lab.quantities import share
 from nki_lab.rules.program_facts import Column, Mask
 from nki_lab.rules.rule import Findings, timed_rule
 from nki_lab.rules.timed_facts import TimedFacts
@@ -49,11 +50,12 @@ def check(timed: TimedFacts) -> Findings:
     if best is None or (saving := timed.saving_of(best[1].ops, best[0])) is None:
         return
     move, facts = best[1], timed.facts
+    behind, ahead = (share(_use(timed, engine)) for engine in (move.behind, move.engine))
     yield facts.report(
         "NKI705",
         saving.first,
-        f"{facts.name(saving.first)}: the {move.behind} engine is at work {_use(timed, move.behind):.0%} of the time, "
-        f"{move.engine} {_use(timed, move.engine):.0%}; {move.share:.0%} of such instructions there would gain "
+        f"{facts.name(saving.first)}: the {move.behind} engine is at work {behind} of the time, "
+        f"{move.engine} {ahead}; {share(move.share)} of such instructions there would gain "
         f"{saving.gain}",
         note=timed.shape(saving.first),
         limit="engines run side by side: a kernel is as fast as the one with most to do",

@@ -25,6 +25,7 @@ from nki_lab.kernel_runtime.issue.legality import ANY_SIZE
 from nki_lab.kernel_runtime.issue.target import tile_size, tile_size_of
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.source.names import NameUses
+from nki_lab.source.trees import without_constants
 
 Value = Any
 """`OPEN` where nothing is known."""
@@ -54,6 +55,8 @@ class KnownValues:
         self._declared = {name for scope in self.scopes for name in scope.declared}
         self._names: dict[tuple[NameUses, str], Value] = {}
         self._read: dict[str, Value] | None = None
+        self._depth = 0  # of the expression that is looked at
+        self._waiting = 0  # names that are assigned from each other, and wait for the first of them
         self._bound: dict[NameUses, dict[str, Value]] = {}
         self._tables: dict[NameUses, tuple[dict[str, set[str]], dict[str, list[ast.expr]], dict[str, int]]] = {}
 
@@ -93,9 +96,41 @@ class KnownValues:
     def _binding(self, name: str, place: NameUses) -> Value:
         bound = self._bound.setdefault(place, {})
         if name not in bound:
-            bound[name] = OPEN  # while its own assignments are looked at
-            bound[name] = self._bind(name, place)
+            chain = self._sources(name, place) if self._waiting >= _LONGEST else [(name, place)]
+            for item, where in chain:
+                self._bind_now(item, where)
         return bound[name]
+
+    def _bind_now(self, name: str, place: NameUses) -> None:
+        bound = self._bound.setdefault(place, {})
+        if name in bound:  # names that are assigned from each other in a circle
+            return
+        bound[name] = OPEN  # while its own assignments are looked at
+        depth, self._depth = self._depth, 0  # a name has one value, wherever it is asked for
+        self._waiting += 1
+        try:
+            bound[name] = self._bind(name, place)
+        finally:
+            self._waiting -= 1
+            self._depth = depth
+
+    def _sources(self, name: str, place: NameUses) -> list[tuple[str, NameUses]]:
+        """Return the names without a value that a name is assigned from, each after those that it is assigned from."""
+        found: list[tuple[str, NameUses]] = []
+        met: set[tuple[str, NameUses]] = set()
+        stack = [(name, place, False)]
+        while stack:
+            item, where, is_followed = stack.pop()
+            if is_followed:
+                found.append((item, where))
+            elif (item, where) not in met and item not in self._bound.get(where, ()):
+                met.add((item, where))
+                stack.append((item, where, True))
+                for node in without_constants(self._table(where)[1].get(item, ())):
+                    binder = where.binder(node.id) if isinstance(node, ast.Name) else None
+                    if isinstance(node, ast.Name) and binder is not None:
+                        stack.append((node.id, binder, False))
+        return found
 
     def _bind(self, name: str, place: NameUses) -> Value:
         if name in place.definitions or name in self._declared:
@@ -162,7 +197,16 @@ class KnownValues:
     # -- expressions ---------------------------------------------------------------------------------------------------
 
     def of(self, node: ast.expr, scope: NameUses) -> Value:
-        """Return the value of an expression."""
+        """Return the value of an expression; nothing is known of those that are nested deeper than anybody writes."""
+        if self._depth == _DEEPEST:
+            return OPEN
+        self._depth += 1
+        try:
+            return self._of(node, scope)
+        finally:
+            self._depth -= 1
+
+    def _of(self, node: ast.expr, scope: NameUses) -> Value:
         match node:
             case ast.Constant(value=value):
                 return OPEN if value is ... else value
@@ -367,12 +411,20 @@ _PLAIN: Final = (int, float, str, bool)
 
 
 def root_of(node: ast.expr) -> ast.expr:
-    """Return the expression that attributes, subscripts and calls start from."""
-    while True:
+    """Return the expression that attributes, subscripts and calls start from, `_DEEPEST` of them at most."""
+    for _ in range(_DEEPEST):
         kind = type(node)
         if kind is ast.Attribute or kind is ast.Subscript:
             node = node.value  # type: ignore[attr-defined]
         elif kind is ast.Call:
             node = node.func  # type: ignore[attr-defined]
         else:
-            return node
+            break
+    return node
+
+
+_DEEPEST: Final = 100
+"""Parts of an expression, one around the other, that are looked into."""
+
+_LONGEST: Final = 20
+"""Names that are assigned from each other and are followed at once: of more, the last is looked at first."""

@@ -11,6 +11,7 @@ from nki_lab.isa.alu import AluOp
 from nki_lab.isa.dtype import F32
 from nki_lab.isa.spec import HBM
 from nki_lab.kernel_runtime.ir import Variant
+from nki_lab.quantities import share
 from nki_lab.rules.program_facts import Column, Mask, ProgramFacts, distinct
 from nki_lab.rules.rule import Findings, program_rule
 
@@ -39,7 +40,7 @@ def check_sums(facts: ProgramFacts) -> Findings:
             "NKI501",
             last,
             f"{facts.name(last)}: {facts.title(buffer)} is added to {times[into]} times in {kind.name}, rounded each "
-            f"time: up to {min(lost, 1):.0%} of the sum may be lost",
+            f"time: up to {share(min(lost, 1))} of the sum may be lost",
             operand="dst",
             limit=f"{kind.name} has {bits} bits: what is 2^{bits} times smaller than a sum adds nothing",
             use="keep the sum in float32 and cast it at the end",

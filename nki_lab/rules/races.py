@@ -27,12 +27,12 @@ def _races(facts: ProgramFacts) -> dict[str, list[Diagnostic]]:
 
 
 def without_consequences(found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Return the findings but for reads of what nothing has written yet (NKI301) that are races: the other core writes
-    it.
+    """Return the findings but for reads of what nothing has written yet, wholly (NKI301) or in part (NKI302), that are
+    races: the other core writes it.
     """
     items = list(found)
     raced = {(item.file, item.line) for item in items if item.code == "NKI407"}
-    return [item for item in items if item.code != "NKI301" or (item.file, item.line) not in raced]
+    return [item for item in items if item.code not in ("NKI301", "NKI302") or (item.file, item.line) not in raced]
 
 
 RULES: Final = {

@@ -14,7 +14,7 @@ from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.copies import copies_in
 from nki_lab.source.parsing import PARSER_FAILURES, unparsable
-from nki_lab.source.trees import branches
+from nki_lab.source.trees import branches, without_constants
 
 _compiled: WeakSet[ast.stmt] = WeakSet()
 """Statements of modules that compile; Python's compiler looks at each on its own, but for what is declared global."""
@@ -62,26 +62,18 @@ def _fault(part: Sequence[ast.stmt], facts: SyntaxFacts) -> Diagnostic | None:
     return None
 
 
-_CONTAINERS: Final = (ast.List, ast.Tuple, ast.Set)
-_VALUES: Final = frozenset((ast.Constant, ast.Name, *_CONTAINERS))
+_CONTAINERS: Final = (ast.List, ast.Tuple, ast.Set, ast.Dict)
+_PLAIN: Final = frozenset((ast.Constant, ast.Name, *_CONTAINERS))
 
 
 def _is_plain(statement: ast.stmt) -> bool:
-    """Return whether a statement binds one name to constants, names and lists of them: nothing can be wrong with it.
+    """Return whether a statement binds names to constants, names and displays of them: nothing can be wrong with it.
 
     A table of a million numbers takes Python's compiler longer than its parser.
     """
     if not isinstance(statement, ast.Assign) or not all(map(_is_usual_name, statement.targets)):
         return False
-    stack = [statement.value]
-    while stack:
-        node = stack.pop()
-        kinds = set(map(type, node.elts)) if isinstance(node, _CONTAINERS) else {type(node)}
-        if not kinds <= _VALUES:
-            return False
-        if isinstance(node, _CONTAINERS) and not kinds.isdisjoint(_CONTAINERS):
-            stack += [item for item in node.elts if isinstance(item, _CONTAINERS)]
-    return True
+    return all(type(node) in _PLAIN for node in without_constants([statement.value]))
 
 
 def _is_usual_name(target: ast.expr) -> bool:
@@ -91,15 +83,23 @@ def _is_usual_name(target: ast.expr) -> bool:
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp)
 _INLINED: Final = sys.version_info >= (3, 12)  # a comprehension is compiled as a block of the function around it
 _MOST_BLOCKS: Final = 20  # CO_MAXBLOCKS of CPython
-_MOST_FINALLY: Final = 8  # the compiler writes what stands in a `finally` twice, in each again
+_MOST_TWICE: Final = 8  # the compiler writes what stands in a `finally` twice, in each again
+# So it does with the only argument of these, a generator: it leaves the call out where the name is that of the builtin.
+_TWICE: Final = frozenset(
+    ("list", "set", "tuple", "any", "all")
+    if sys.version_info >= (3, 15)
+    else ("tuple", "any", "all")
+    if sys.version_info >= (3, 14)
+    else ()
+)
 
 
 class _Nesting(NamedTuple):
-    """How deep a node stands in its function: certain blocks, the most handlers they can take, and `finally`s."""
+    """How deep a node stands in its function: certain blocks, the most handlers they can take, parts written twice."""
 
     blocks: int = 0
     handlers: int = 0
-    finals: int = 0
+    twice: int = 0
 
 
 def _is_safe_to_compile(statement: ast.stmt) -> bool:
@@ -113,7 +113,8 @@ def _is_safe_to_compile(statement: ast.stmt) -> bool:
     while stack:
         node, around = stack.pop()
         if type(node) not in _NESTING:
-            stack += [(child, around) for child in branches(node)]
+            inside = around._replace(twice=around.twice + 1) if _TWICE and _is_left_out(node) else around
+            stack += [(child, inside) for child in branches(node)]
             continue
         inside = _inside(node, around)
         if _INLINED and isinstance(node, _COMPREHENSIONS):
@@ -121,11 +122,22 @@ def _is_safe_to_compile(statement: ast.stmt) -> bool:
                 raise SyntaxError("too many statically nested blocks", ("", node.lineno, node.col_offset + 1, None))
             safe = safe and inside.handlers <= _MOST_BLOCKS
         finals = set(map(id, node.finalbody)) if isinstance(node, ast.Try | ast.TryStar) else set()
-        safe = safe and inside.finals + bool(finals) <= _MOST_FINALLY
+        safe = safe and inside.twice + bool(finals) <= _MOST_TWICE
         for child in branches(node):
-            deeper = inside._replace(finals=inside.finals + 1) if id(child) in finals else inside
+            deeper = inside._replace(twice=inside.twice + 1) if id(child) in finals else inside
             stack.append((child, deeper))
     return safe
+
+
+def _is_left_out(node: ast.AST) -> bool:
+    """Return whether the compiler may leave a call of a builtin out, and loop over its generator in place."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in _TWICE
+        and len(node.args) == 1
+        and isinstance(node.args[0], ast.GeneratorExp)
+    )
 
 
 _NESTING: Final = frozenset((
@@ -140,7 +152,7 @@ def _inside(node: ast.AST, around: _Nesting) -> _Nesting:
     blocks, handlers = 0, 0
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.GeneratorExp | ast.ClassDef):
         # Another code object; a coroutine or generator has a handler around all of it.
-        return _Nesting(handlers=2, finals=around.finals)
+        return _Nesting(handlers=2, twice=around.twice)
     if isinstance(node, _COMPREHENSIONS):
         blocks = len(node.generators)
         handlers = blocks + 1 + 2 * sum(part.is_async for part in node.generators)

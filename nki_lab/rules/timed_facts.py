@@ -18,6 +18,7 @@ from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule, schedule
 from nki_lab.kernel_runtime.tensor import sbuf
 from nki_lab.kernel_runtime.timing import Timing, VariantCost, costs_of, makespan_of
+from nki_lab.quantities import share
 from nki_lab.rules.program_facts import Column, Mask, ProgramFacts
 
 _FLOW: Final = EDGE_KINDS.index("flow")
@@ -212,7 +213,7 @@ class TimedFacts:
         that the interval of that time gives the gain.
         """
         nanoseconds, makespan = gain / _PICOSECONDS, self.timing.makespan / _PICOSECONDS
-        said = f"{nanoseconds:,.0f} ns of {makespan:,.0f} ({nanoseconds / makespan:.0%})"
+        said = f"{nanoseconds:,.0f} ns of {makespan:,.0f} ({share(nanoseconds / makespan)})"
         if self.quotients is None:
             return said
         low, high = (nanoseconds * bound for bound in self.quotients)

@@ -81,11 +81,12 @@ def check_length(timed: TimedFacts) -> Findings:
         return
     facts, first = timed.facts, saving.first
     number = int(facts.variant[first])
+    columns = _columns(timed.program.variants[number])
     yield facts.report(
         "NKI707",
         first,
         f"{facts.name(first)}: {int((facts.site == facts.site[first]).sum()):,} instructions of "
-        f"{_columns(timed.program.variants[number])} columns, {found.size[number]} in one would gain {saving.gain}",
+        f"{columns} {'column' if columns == 1 else 'columns'}, {found.size[number]} in one would gain {saving.gain}",
         note=timed.shape(first),
         limit="each instruction has a fixed time beside that for its columns",
         use="keep the tiles side by side in one tensor and work on several of them at once",

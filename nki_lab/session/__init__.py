@@ -5,7 +5,7 @@ from nki_lab.session.digests import digest_of
 from nki_lab.session.execution import execute, profile, profile_on, specialise
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import Execution, OnError, Timings, not_executed
-from nki_lab.session.plans import forget
+from nki_lab.session.plans import again, forget
 from nki_lab.session.results import Results, results_of
 from nki_lab.session.values import NotRecorded, RunValues
 
@@ -18,6 +18,7 @@ __all__ = [
     "RunValues",
     "Timings",
     "TripCounts",
+    "again",
     "digest_of",
     "execute",
     "forget",

@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.language.objects import NKIObject
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+from nki_lab.late_annotations import signature_of
 from nki_lab.session.arrays import (
     Array,
     Kind,
@@ -61,7 +62,7 @@ def _signature_of(function: Callable[..., object]) -> inspect.Signature:
     if known is not None and all(now is then for now, then in zip(parts, known[0], strict=True)):
         return known[1]
     try:
-        signature = inspect.signature(function)
+        signature = signature_of(function)
     except (TypeError, ValueError):  # a callable without a signature, such as a C function
         kinds = inspect.Parameter
         signature = inspect.Signature([kinds("args", kinds.VAR_POSITIONAL), kinds("kwargs", kinds.VAR_KEYWORD)])

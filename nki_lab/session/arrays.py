@@ -333,10 +333,10 @@ def changed(original: Any, values: Array, kind: Kind) -> bool:
 
 def map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
     """A kernel's result with each leaf replaced; tuples, lists and dicts are walked."""
+    if not isinstance(value, (tuple, list, dict)):
+        return leaf(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(map_leaves(item, leaf) for item in value))
-    if isinstance(value, (tuple, list)):
-        return type(value)(map_leaves(item, leaf) for item in value)
     if isinstance(value, dict):
         return {key: map_leaves(item, leaf) for key, item in value.items()}
-    return leaf(value)
+    return type(value)(map_leaves(item, leaf) for item in value)

@@ -42,9 +42,9 @@ def execute(
     on_target = partial(profile_on, launch, args, kwargs, None)
     signature = None if timed or on_error != "raise" else plans.signature_of(launch, args, kwargs)
     if signature is not None:
-        repeated = plans.run_again(signature, on_target)
+        repeated = plans.run_again(signature)
         if repeated is not None:
-            return repeated
+            return repeated.execution(on_target)
     if check is not None:
         check()
     execution = _executed(launch, args, kwargs, signature, on_error=on_error, timed=timed)

@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.kernel_runtime.collectives.rank_group import local
@@ -64,6 +65,29 @@ class Plan:
     dropped: bool = False
 
 
+class Repeated(NamedTuple):
+    """The result of a call by its plan; most callers want its outputs only."""
+
+    outputs: object
+    flat: tuple[object, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    seconds: float
+    template: Execution
+
+    def execution(self, on_target: OnTarget) -> Execution:
+        """Return the result in full."""
+        return Execution(
+            program=self.template.program,
+            outputs=self.outputs,
+            flat=self.flat,
+            diagnostics=self.diagnostics,
+            timings=Timings(numeric=self.seconds),
+            cached=True,
+            values=self.template.values,
+            on_target=on_target,
+        )
+
+
 class Signature:
     """The arguments of a call as a key, and its arrays in order, as the caller has them and as NumPy sees them."""
 
@@ -104,8 +128,9 @@ class Signature:
         self.key = (launch, epoch, positional, *kwargs, *self._parts)
 
     def _array(self, original: Any, host: arrays.Array, kind: arrays.Kind) -> bool:
-        if any(original is item for item in self.originals):
-            return False  # one tensor under two names
+        for other in self.originals:
+            if other is original:
+                return False  # one tensor under two names
         self._parts.append((kind, host.shape, host.dtype))
         self.originals.append(original)
         self.hosts.append(host)
@@ -119,8 +144,9 @@ def signature_of(launch: Launch, args: Arguments, kwargs: Keywords) -> Signature
         return None
     found = Signature()
     try:
-        if not all(found.take(value) for value in (*args, *kwargs.values())):
-            return None
+        for value in (*args, *kwargs.values()):
+            if not found.take(value):
+                return None
     except Exception:  # noqa: BLE001 - torch and jax have many for arrays without values; the call in full tells
         return None
     found.close(len(args), kwargs, launch)
@@ -194,7 +220,13 @@ def forget(files: Collection[str] | None = None) -> None:
     programs.forget(files)
 
 
-def run_again(signature: Signature, on_target: OnTarget) -> Execution | None:
+def again(launch: Launch, args: Arguments, kwargs: Keywords) -> Repeated | None:
+    """Run a call by the plan of an earlier one; None where there is none, or where it meets a fault."""
+    signature = signature_of(launch, args, kwargs)
+    return None if signature is None else run_again(signature)
+
+
+def run_again(signature: Signature) -> Repeated | None:
     """Run a call by the plan of an earlier one; None where there is none, or where it meets a fault.
 
     The call that is then made in full reports the fault: until the end of a run nothing of the caller's is changed.
@@ -203,18 +235,18 @@ def run_again(signature: Signature, on_target: OnTarget) -> Execution | None:
     if plan is None:
         return None
     try:
-        execution = _performed(plan, signature, on_target) if plan.guards.hold() else None
+        repeated = _performed(plan, signature) if plan.guards.hold() else None
     except BaseException as error:
         plans.drop(signature.key, plan)
         if isinstance(error, Exception):
             return None
         raise
-    if execution is None:
+    if repeated is None:
         plans.drop(signature.key, plan)
     else:
         plan.executor.rest()
         plans.give(plan)
-    return execution
+    return repeated
 
 
 def keep(
@@ -265,10 +297,10 @@ def _reported(program: Program) -> Iterator[None]:
         monitor.leave()
 
 
-def _performed(plan: Plan, signature: Signature, on_target: OnTarget) -> Execution | None:
+def _performed(plan: Plan, signature: Signature) -> Repeated | None:
     start = time.perf_counter()
     executor, originals, kinds = plan.executor, signature.originals, signature.kinds
-    if any(arrays.frozen(originals[place], kinds[place]) for place, _ in plan.written):
+    if plan.written and any(arrays.frozen(originals[place], kinds[place]) for place, _ in plan.written):
         return None
     values = {
         number: np.ascontiguousarray(host, dtype=dtype)
@@ -284,17 +316,10 @@ def _performed(plan: Plan, signature: Signature, on_target: OnTarget) -> Executi
     for place, tensor in plan.written:
         arrays.changed(originals[place], executor.read(tensor), kinds[place])
     template = plan.template
-    found = (*template.diagnostics, *executor.diagnostics)
-    return Execution(
-        program=template.program,
-        outputs=outputs,
-        flat=tuple(flat),
-        diagnostics=tuple(dict.fromkeys(found)) if executor.diagnostics else template.diagnostics,
-        timings=Timings(numeric=time.perf_counter() - start),
-        cached=True,
-        values=template.values,
-        on_target=on_target,
-    )
+    found = template.diagnostics
+    if executor.diagnostics:
+        found = tuple(dict.fromkeys((*found, *executor.diagnostics)))
+    return Repeated(outputs, tuple(flat), found, time.perf_counter() - start, template)
 
 
 def given_back(executor: Any, leaf: object, kind: arrays.Kind, flat: list[object]) -> object:

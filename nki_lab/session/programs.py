@@ -128,10 +128,12 @@ def keep(key: Hashable | None, program: Program, structure: object, notes: list[
 
 def is_debugged() -> bool:
     """Whether a debugger follows the trace line by line: breakpoints in the kernel must be reached."""
-    monitoring = getattr(sys, "monitoring", None)  # Python 3.12 and later
     return sys.gettrace() is not None or (
-        monitoring is not None and monitoring.get_tool(monitoring.DEBUGGER_ID) is not None
+        _MONITORING is not None and _MONITORING.get_tool(_MONITORING.DEBUGGER_ID) is not None
     )
+
+
+_MONITORING: Final = getattr(sys, "monitoring", None)  # Python 3.12 and later
 
 
 def forget(files: Collection[str] | None = None) -> None:

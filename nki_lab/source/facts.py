@@ -280,7 +280,12 @@ def _decoded(source: bytes, file: str) -> str:
     except (SyntaxError, LookupError, UnicodeError) as failure:
         before = source[: failure.start].decode("latin-1") if isinstance(failure, UnicodeDecodeError) else ""
         reason = failure.msg if isinstance(failure, SyntaxError) else str(failure)
-        raise error_of(not_python(f"the file is not text: {reason}", _span_after(before, file))) from None
+        found = not_python(
+            f"the file is not text: {reason}",
+            _span_after(before, file),
+            "save it as UTF-8, or name its encoding in the first line: # coding: latin-1",
+        )
+        raise error_of(found) from None
 
 
 _indexes: WeakKeyDictionary[ast.AST, _Index] = (

@@ -20,6 +20,7 @@ from pathlib import PurePath
 from typing import Final, NamedTuple, TypeVar
 
 from nki_lab.diagnostic import Diagnostic
+from nki_lab.source import tables
 from nki_lab.source.scopes import Scope, inner_nodes
 from nki_lab.source.trees import Extent, FunctionNode, branches, extent, first_line
 from nki_lab.source_files import lines_of
@@ -261,10 +262,17 @@ def normalized(text: str) -> str:
     return NEWLINE.sub("\n", text) if "\r" in text else text
 
 
-def tree_of(text: str, file: str, *, quiet: bool = True) -> ast.Module:
-    """Parse a text; raises `PARSER_FAILURES`. Without `quiet`, Python warns about odd escapes in strings."""
+def tree_of(text: str, file: str, *, quiet: bool = True, compiled: bool = False) -> ast.Module:
+    """Parse a text; raises `PARSER_FAILURES`. Without `quiet`, Python warns about odd escapes in strings.
+
+    A tree that is to be `compiled` has each number of long tables, which stand in others as a `tables.Table`.
+    """
+
+    def read(part: str) -> ast.Module:
+        return ast.parse(part, filename=file)
+
     with warnings.catch_warnings(action="ignore") if quiet else nullcontext():
-        return ast.parse(text, filename=file)
+        return read(text) if compiled else tables.parse(text, read)
 
 
 # -- modules that are kept --------------------------------------------------------------------------------------------

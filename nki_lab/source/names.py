@@ -11,7 +11,7 @@ from typing import Final
 from weakref import ReferenceType, ref
 
 from nki_lab.source.scopes import OWN_SCOPE, bound_by, outer_parts
-from nki_lab.source.trees import FUNCTIONS, attribute_path, children, parameters
+from nki_lab.source.trees import FUNCTIONS, attribute_path, children_without_constants, parameters
 
 _PACKAGES: Final = ("neuronxcc.nki", "nki")
 _ENTRIES: Final = frozenset({"jit", "baremetal", "benchmark", "profile", "trace", "simulate", "simulate_kernel"})
@@ -126,7 +126,7 @@ def names_of(tree: ast.Module, before: NameUses | None = None, *, again: bool = 
                 continue
         if type(node) not in OWN_SCOPE:
             _note(node, scope)
-            stack.extend([(child, scope) for child in _evaluated_children(node) if type(child) is not ast.Constant])
+            stack.extend([(child, scope) for child in _evaluated_children(node)])
         else:
             stack.extend((item, scope) for item in outer_parts(node))
             inner = known.get(node)
@@ -153,7 +153,7 @@ def _part(statement: ast.AST) -> NameUses | None:
         if type(node) in OWN_SCOPE:
             return None
         _note(node, part)
-        stack.extend([child for child in _evaluated_children(node) if type(child) is not ast.Constant])
+        stack.extend(_evaluated_children(node))
     return part
 
 
@@ -173,10 +173,8 @@ def _entered(scope: NameUses) -> list[ast.AST]:
 
 def _evaluated_children(node: ast.AST) -> list[ast.AST]:
     """Child nodes that may say something about names, but for annotations: those of locals are never evaluated."""
-    found = children(node)
-    if isinstance(node, ast.AnnAssign):
-        found.remove(node.annotation)
-    return found
+    found = children_without_constants(node)
+    return [item for item in found if item is not node.annotation] if isinstance(node, ast.AnnAssign) else found
 
 
 def _note(node: ast.AST, scope: NameUses) -> None:

@@ -157,6 +157,9 @@ def unparsable(failure: BaseException, file: str, lines: Sequence[str], *, in_by
     return not_python(f"Python cannot read the source: {failure}", Span(file, 1, 1, 1, 2))
 
 
-def not_python(message: str, span: Span) -> Diagnostic:
+_UNTIL_THEN: Final = "until then the other checks pass over what cannot be read"
+
+
+def not_python(message: str, span: Span, remedy: str = _UNTIL_THEN) -> Diagnostic:
     """Return the NKI101 diagnostic."""
-    return diagnose("NKI101", message, span=span, help="until then the other checks pass over what cannot be read")
+    return diagnose("NKI101", message, span=span, help=remedy)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from nki_lab.source.trees import FUNCTIONS, children, defaults, parameters
+from nki_lab.source.trees import FUNCTIONS, children_without_constants, defaults, parameters, without_constants
 
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -137,7 +137,7 @@ def inner_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Yield the nodes of one scope: nested functions, classes and comprehensions are given, not entered.
 
     What they evaluate outside themselves (defaults, decorators, bases, a comprehension's walrus) is entered. Constants
-    in lists, tuples and sets are left out: a table has a million of them.
+    are left out, and signed ones: a table has a million of them.
     """
     stack = list(body)
     while stack:
@@ -148,13 +148,10 @@ def inner_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
         elif isinstance(node, _COMPREHENSIONS):
             stack.extend(item.target for item in ast.walk(node) if isinstance(item, ast.NamedExpr))
             stack.append(node.generators[0].iter)
-        elif isinstance(node, _DISPLAYS):
-            stack.extend([item for item in node.elts if type(item) is not ast.Constant])
         else:
-            stack.extend(children(node))
+            stack.extend(children_without_constants(node))
 
 
-_DISPLAYS: Final = (ast.List, ast.Tuple, ast.Set)
 OWN_SCOPE: Final = frozenset((*FUNCTIONS, ast.ClassDef, ast.Lambda))
 
 
@@ -172,8 +169,5 @@ def outer_parts(node: ast.AST) -> list[ast.AST]:
 def loaded_names(body: Iterable[ast.AST]) -> set[str]:
     """Return every name that these nodes read, those of nested functions included."""
     return {
-        node.id
-        for item in body
-        for node in ast.walk(item)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        node.id for node in without_constants(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }

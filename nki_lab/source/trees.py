@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -69,6 +70,29 @@ def branches(node: ast.AST) -> list[ast.AST]:
     return found if _LEAVES.isdisjoint(map(type, found)) else [item for item in found if type(item) not in _LEAVES]
 
 
+def without_constants(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the nodes of trees as `ast.walk` does, but for constants and signed ones: a table has a million of them."""
+    todo = deque(nodes)
+    while todo:
+        node = todo.popleft()
+        yield node
+        todo.extend(children_without_constants(node))
+
+
+def children_without_constants(node: ast.AST) -> list[ast.AST]:
+    """Return the child nodes, but for constants and signed ones, contexts and operators."""
+    return [
+        item
+        for item in children(node)
+        if (kind := type(item)) is not ast.Constant and not (kind is ast.UnaryOp and is_signed(item))
+    ]
+
+
+def is_signed(node: ast.AST) -> bool:
+    """Return whether a node is a constant with an operator: a negative number."""
+    return isinstance(node, ast.UnaryOp) and type(node.operand) is ast.Constant
+
+
 def parameters(arguments: ast.arguments) -> list[ast.arg]:
     """Return every parameter, `*args` and `**kwargs` last."""
     extra = [arg for arg in (arguments.vararg, arguments.kwarg) if arg is not None]
@@ -118,5 +142,12 @@ _MIXED: Final = frozenset({"names", "keys", "kw_defaults", "kwd_attrs"})
 
 def numbers_in(nodes: Iterable[ast.AST | None]) -> list[int]:
     """Return the whole numbers that trees have as literals, each once, in order."""
-    found = (item for node in nodes if node is not None for item in ast.walk(node))
-    return sorted({item.value for item in found if isinstance(item, ast.Constant) and type(item.value) is int})
+    found = set()
+    stack = [node for node in nodes if node is not None]
+    while stack:
+        node = stack.pop()
+        if not isinstance(node, ast.Constant):
+            stack += children(node)
+        elif type(node.value) is int:
+            found.add(node.value)
+    return sorted(found)

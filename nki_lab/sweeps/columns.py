@@ -32,7 +32,9 @@ COLUMNS: Final[dict[str, Column]] = {
     "latency_ns": Column("float64", "the time of the kernel on the device"),
     "latency_low_ns": Column("float64", "the lower bound of its interval"),
     "latency_high_ns": Column("float64", "the upper bound of its interval"),
-    "sbuf_peak_bytes": Column("int64", "the most bytes of a partition of SBUF that are live at a time"),
+    "sbuf_peak_bytes": Column(
+        "int64", "the bytes that live tensors need in the fullest partition of SBUF, in program order"
+    ),
     "psum_peak_bytes": Column("int64", "the same of PSUM"),
     "instructions": Column("int64", "instructions of all cores"),
     "flops": Column("int64", "operations of matrix products"),

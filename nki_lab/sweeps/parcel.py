@@ -19,18 +19,21 @@ from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-from nki_lab.diagnostic import NkiError, coded_error
+from nki_lab.diagnostic import NkiError, Span, coded_error, diagnose, error_of
 from nki_lab.dialects.kernel import Kernel
+from nki_lab.late_annotations import annotations_of
 from nki_lab.own_faults import version
 from nki_lab.source_files import lines_of
 from nki_lab.sweeps import reach
 
-_FIELDS: Final = ("__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__",
-                  "__annotations__")  # fmt: skip
+_FIELDS: Final = ("__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__")
 
 
-def packed(value: object, what: str) -> bytes:
-    """Return a value as bytes; NKI001 where a part of it cannot go to another process. `what` names it."""
+def packed(value: object, what: str, place: Span | None = None) -> bytes:
+    """Return a value as bytes; NKI001 where a part of it cannot go to another process. `what` names it.
+
+    `place` is that of findings about it in the other process.
+    """
     stream = io.BytesIO()
     pickler = _Pickler(stream)
     try:
@@ -45,12 +48,14 @@ def packed(value: object, what: str) -> bytes:
             limit="functions, constants, arrays, dtypes, containers of these, and what pickle takes",
             help="pass what the kernel needs of it as arguments",
         ) from error
-    return pickle.dumps((_versions(), pickler.sources, stream.getvalue()))
+    return pickle.dumps((_versions(), pickler.sources, what, place, stream.getvalue()))
 
 
 def unpacked(content: bytes) -> Any:
-    """Return the value of bytes that `packed` made; each call gives a copy of its own. NKI012 for other versions."""
-    made_by, sources, inner = pickle.loads(content)
+    """Return the value of bytes that `packed` made; each call gives a copy of its own. NKI012 for other versions,
+    NKI001 where something in it is not found here by its name.
+    """
+    made_by, sources, what, place, inner = pickle.loads(content)
     if made_by != _versions():
         here, there = (f"Python {found[0]}.{found[1]} with nki_lab {found[2]}" for found in (_versions(), made_by))
         raise coded_error(
@@ -62,7 +67,19 @@ def unpacked(content: bytes) -> Any:
     for name, text in sources.items():
         if name not in linecache.cache and not Path(name).is_file():
             linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    return pickle.loads(inner)
+    try:
+        return pickle.loads(inner)
+    except (ImportError, AttributeError) as error:
+        raise error_of(
+            diagnose(
+                "NKI001",
+                f"{what} needs what a worker cannot import, from a folder that Python searches: {error}",
+                span=place,
+                operand=what,
+                limit="classes and modules that a kernel or its arguments name are found by their names on sys.path",
+                help="put the module into a folder that Python searches, PYTHONPATH for example, or pass plain values",
+            )
+        ) from error
 
 
 def _versions() -> tuple[int, int, str]:
@@ -102,7 +119,7 @@ class _Pickler(pickle.Pickler):
                 if isinstance(function.__globals__.get(name), str)}  # fmt: skip
         scope = self._scopes.setdefault(id(function.__globals__), kept)
         state = (
-            {name: getattr(function, name) for name in _FIELDS},
+            {name: getattr(function, name) for name in _FIELDS} | {"__annotations__": annotations_of(function)},
             reach.globals_read(function),
             reach.cells_of(function),
             dict(vars(function)),

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
+from types import FunctionType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from nki_lab.isa.dtype import dtype_of
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec, spec
 from nki_lab.kernel_runtime.options import Options, option_names, with_changes
+from nki_lab.late_annotations import signature_of
 from nki_lab.own_faults import version
 from nki_lab.query.configuration import shortened, tensor_or_dtype, whole_number
 from nki_lab.session.arguments import bound
@@ -153,7 +155,7 @@ def _refused(operand: str, message: str, limit: str, example: str) -> NkiError:
 
 def _signature(kernel: Kernel) -> tuple[str, ...]:
     try:
-        return tuple(inspect.signature(kernel.function).parameters)
+        return tuple(signature_of(kernel.function).parameters)
     except (TypeError, ValueError):
         return ()
 
@@ -182,7 +184,7 @@ def _require_known(plan: Plan) -> None:
     """Refuse parameters that go nowhere, and those that would mean two things."""
     kernel, own = plan.kernel, _signature(plan.kernel)
     takes_all = any(
-        item.kind is item.VAR_KEYWORD for item in inspect.signature(kernel.function).parameters.values()
+        item.kind is item.VAR_KEYWORD for item in signature_of(kernel.function).parameters.values()
     ) if own else False  # fmt: skip
     outer = _outer_names(kernel)
     elsewhere = [function for function in (plan.args, plan.reference) if callable(function)]
@@ -198,7 +200,7 @@ def _require_known(plan: Plan) -> None:
         if name in COLUMNS:
             raise _refused(name, f"{name} is a column of every sweep", "a parameter has a name of its own", "tile_size")
         used = name in own or name in outer or name in option_names() or name in sizes
-        used = used or any(name in inspect.signature(item).parameters for item in elsewhere)
+        used = used or any(name in signature_of(item).parameters for item in elsewhere)
         if used:
             continue
         if takes_all:
@@ -217,13 +219,25 @@ def _unknown(name: str, kernel: Kernel, known: list[str]) -> NkiError:
         operand=name,
         limit="a parameter of the kernel, a global or an outer variable that its code reads, a parameter of the "
         "functions args and reference, a size in args, an option, target or grid",
-        help=near or 'args=lambda S: (nki_lab.spec((S, 512), "float32"),) takes a parameter S',
+        help=near or _names_that_vary(kernel),
     )
+
+
+def _names_that_vary(kernel: Kernel) -> str:
+    """Return which names of a kernel and of its module a sweep may vary, as a help."""
+    function = reach.function_of(kernel)
+    values = {} if function is None else function.__globals__
+    own = [name for name in _signature(kernel) if name not in LAUNCH]
+    read = sorted(name for name in _outer_names(kernel) if not isinstance(values.get(name), ModuleType | FunctionType))
+    said = [f"has the parameters {', '.join(own)}" * bool(own), f"reads {', '.join(read)}" * bool(read)]
+    if not any(said):
+        return "give the kernel a parameter of that name"
+    return f"{kernel.__name__} {' and '.join(filter(None, said))}"
 
 
 def _accepted(function: Callable[..., object], parameters: Mapping[str, Any], *, always: bool = True) -> dict[str, Any]:
     """Return those of the parameters that a function takes by name; with `always` all, where it takes any."""
-    found = inspect.signature(function).parameters
+    found = signature_of(function).parameters
     if always and any(item.kind is item.VAR_KEYWORD for item in found.values()):
         return dict(parameters)
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

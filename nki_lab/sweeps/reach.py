@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import nki_lab.source_files as _ours
 from nki_lab.dialects.kernel import Kernel
+from nki_lab.late_annotations import annotations_of
 from nki_lab.source.callables import plain_function
 
 _DIALECTS: Final = ("nki", "neuronxcc")
@@ -46,7 +47,7 @@ def function_of(value: object) -> FunctionType | None:
 def globals_read(function: FunctionType) -> dict[str, Any]:
     """Return the globals that a function's code and its annotations name, with their values; builtins are left out."""
     names = dict.fromkeys(_names_of(function.__code__))
-    for text in getattr(function, "__annotations__", {}).values():
+    for text in annotations_of(function).values():
         if isinstance(text, str):
             names |= dict.fromkeys(_names_in(text))
     scope = function.__globals__

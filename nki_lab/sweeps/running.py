@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from typing import Any, Final
 
-from nki_lab.diagnostic import coded_error, diagnose
+from nki_lab.diagnostic import Span, coded_error, diagnose
 from nki_lab.dialects.kernel import as_kernel
 from nki_lab.dialects.tracebacks import with_user_frames
 from nki_lab.kernel_runtime.options import Options
@@ -21,6 +21,7 @@ from nki_lab.sweeps.local_pool import LocalProcesses
 from nki_lab.sweeps.parcel import packed
 from nki_lab.sweeps.points import Arguments, Plan, Point, require_arguments, shown, values_of
 from nki_lab.sweeps.progress import Progress, Report, reporter
+from nki_lab.sweeps.reach import function_of
 from nki_lab.sweeps.store import Store, finished
 from nki_lab.sweeps.table import Sweep
 from nki_lab.sweeps.work import failure, work
@@ -132,10 +133,13 @@ class _Running:
         self._done: queue.SimpleQueue[tuple[Point, Future[Row]]] = queue.SimpleQueue()
         self._tries: dict[int, int] = {}
         self._futures: dict[int, Future[Row]] = {}
+        function = function_of(plan.kernel)
+        code = None if function is None else function.__code__
+        self._place = code and Span(code.co_filename, code.co_firstlineno, 1, code.co_firstlineno, 2)
 
     def run(self, executor: Executor, *, own: bool) -> None:
         """Work out the missing points; an executor that is not the caller's `own` to keep is ended with them."""
-        parcel = packed((self.plan.kernel, self.plan.reference), f"the kernel {self.plan.kernel.__name__}")
+        parcel = packed((self.plan.kernel, self.plan.reference), f"the kernel {self.plan.kernel.__name__}", self._place)
         complete = False
         try:
             self._tell()
@@ -157,7 +161,7 @@ class _Running:
 
     def _submit(self, executor: Executor, parcel: bytes, point: Point) -> None:
         self._tries[point.number] = self._tries.get(point.number, 0) + 1
-        task = packed(point.task, "an argument of the kernel")
+        task = packed(point.task, "an argument of the kernel", self._place)
         try:
             future = executor.submit(work, parcel, task)
         except (BrokenExecutor, RuntimeError) as error:  # one that was shut down

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from nki_lab import quantities
 from nki_lab.diagnostic import coded_error
 from nki_lab.export import formatting
+from nki_lab.export.comparison.tables import MEMORY_LABELS
 from nki_lab.extras import extra
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
@@ -18,6 +20,7 @@ from nki_lab.sweeps.columns import COLUMNS, STATUSES, Row
 from nki_lab.sweeps.points import LAUNCH, Plan, Point, shown, spec_of
 
 _PARETO: Final = ("latency_ns", "sbuf_peak_bytes")
+_PEAKS: Final = ("sbuf_peak_bytes", "psum_peak_bytes")
 _CONSTANTS: Final = (bool, int, float, str, type(None))
 
 
@@ -213,15 +216,14 @@ class Sweep(Sequence[SweptPoint]):
         return "\n".join(lines) + "\n"
 
     def to_json(self) -> str:
-        """Return the table as JSON, with the best point."""
+        """Return the table as JSON, with the best point and the Python that launches it."""
         best = self.best() if self._measured("latency_ns") else None
         data = {
             "kernel": self.name,
             "points": self.rows(),
             "asked": self.asked,
-            "best": None
-            if best is None
-            else {**{name: _cell(best[name]) for name in self.columns}, "code": best.code()},
+            "best": None if best is None else {name: _cell(best[name]) for name in self.columns},
+            "source": None if best is None else best.code(),
             "problems": list(self.problems),
         }
         return json.dumps(data, indent=1)
@@ -251,29 +253,28 @@ def _described(item: SweptPoint) -> str:
     chosen = ", ".join(f"{name}={_literal(value)}" for name, value in item.parameters.items())
     if not item.ok:
         return f"{chosen}: {row['status']}, {row['code'] or ''} {row['message'] or ''}".rstrip()
-    return f"{chosen or item.kernel}: {_time(row['latency_ns'])}{_interval(row)} on {row['target']}"
-
-
-def _time(nanoseconds: float) -> str:
-    return formatting.duration(round(nanoseconds * 1000))
-
-
-def _interval(row: Row) -> str:
-    low, high = row["latency_low_ns"], row["latency_high_ns"]
-    return "" if low is None or high is None else f" ({_time(low)} to {_time(high)})"
+    return f"{chosen or item.kernel}: {formatting.latency(row)} on {row['target']}"
 
 
 def _table(sweep: Sweep) -> list[str]:
     names = [*sweep.parameters, *(["target"] if "target" not in sweep.parameters else [])]
     compared = any(item["max_error"] is not None for item in sweep)
-    head = [*names, "latency", "interval", "SBUF", "PSUM", *(["max error"] if compared else []), ""]
+    head = [
+        *names,
+        "latency",
+        "80 % interval",
+        *(MEMORY_LABELS[f"{name}_per_partition"] for name in _PEAKS),
+        *(["max error"] if compared else []),
+        "",
+    ]
     body = [head]
     for item in sweep:
         row = item.row
         known = row["latency_ns"] is not None
         cells = [str(_cell(item[name])) for name in names]
-        cells += [_time(row["latency_ns"]) if known else "", _interval(row).strip(" ()") if known else ""]
-        cells += [f"{row[name]:,}" if row[name] is not None else "" for name in ("sbuf_peak_bytes", "psum_peak_bytes")]
+        cells += [quantities.duration(round(row["latency_ns"] * 1000)) if known else ""]
+        cells += [formatting.latency_bounds(row).strip(", ") if known else ""]
+        cells += [quantities.size(row[name]) if row[name] is not None else "" for name in _PEAKS]
         cells += [f"{row['max_error']:.3g}" if row["max_error"] is not None else ""] if compared else []
         place = f"line {row['line']}: " if row["line"] else ""
         reason = " ".join(filter(None, (row["code"], f"{place}{row['message']}" if row["message"] else "")))

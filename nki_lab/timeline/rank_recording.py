@@ -15,6 +15,7 @@ from nki_lab.kernel_runtime.timing.reasons import OTHER_RANK
 from nki_lab.timeline.ranks import Part, Together
 
 _PICOSECONDS: Final = 1000  # in a nanosecond
+_DECIMALS: Final = 3  # of nanoseconds
 _SUMS: Final = (
     "instructions", "cores", "flops", "dma_bytes", "hbm_read_bytes", "hbm_write_bytes", "engine_busy_ns", "stall_ns",
     "slowed_ns",
@@ -137,8 +138,8 @@ def _identity(item: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _sum(values: Sequence[Any]) -> Any:
-    """Return the sum of numbers, or of mappings by name."""
+    """Return the sum of numbers, or of mappings by name: nanoseconds to the picosecond."""
     if not isinstance(values[0], Mapping):
         return sum(values)
     names = dict.fromkeys(name for value in values for name in value)
-    return {name: sum(value.get(name, 0) for value in values) for name in names}
+    return {name: round(sum(value.get(name, 0) for value in values), _DECIMALS) for name in names}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.recording.figures import interval
 from nki_lab.wire.header_types import RunAbout
 
 ABOUT: Final = "application/vnd.nki-lab.about+json"
@@ -14,11 +15,13 @@ ABOUT: Final = "application/vnd.nki-lab.about+json"
 def about(recording: Recording, *, times: int = 1) -> RunAbout:
     """Return what a list of runs tells of one, which stands for `times` equal ones in a row."""
     summary = recording.summary
-    return {
+    bounds = interval(summary)
+    about: RunAbout = {
         "kernel": str(summary.get("kernel") or ""),
         "target": str(summary.get("target") or ""),
         "makespan": recording.makespan,
-        "instructions": len(recording),
+        "instructions": recording.instructions,
         "failed": "fault" in summary,
         "times": times,
     }
+    return about if bounds is None else {**about, "interval": list(bounds)}

@@ -149,10 +149,11 @@ class Sentence(TypedDict):
 class Header(TypedDict):
     """The words and single numbers of a message about a whole run.
 
-    `fault` is the step at which the run failed, -1: it did not; where `fault_after` is true, it failed after that step,
-    before another instruction was issued. `dma_busy` is, by core, the time in which any DMA queue executes, and
-    `dma_waiting` the time in which none does before one will. Messages of older versions have neither, no
-    `bottlenecks` and no `machine`, which is missing of unknown targets too.
+    Of the `steps`, `instructions` are executed: the compiler model leaves the others out; messages of older versions
+    have no such number. `fault` is the step at which the run failed, -1: it did not; where `fault_after` is true, it
+    failed after that step, before another instruction was issued. `dma_busy` is, by core, the time in which any DMA
+    queue executes, and `dma_waiting` the time in which none does before one will. Messages of older versions have
+    neither, no `bottlenecks` and no `machine`, which is missing of unknown targets too.
     `core_names` has the words for each core where there are several: "core 1", "rank 2". `loops` are those of the run,
     outer ones before inner ones; the table `iterations` numbers them. Messages of older versions have neither.
     `coarse` says that the message has lanes and their sums alone, and that another one with the whole run follows.
@@ -163,6 +164,7 @@ class Header(TypedDict):
     target: str
     makespan: int
     steps: int
+    instructions: NotRequired[int]
     fault: int
     fault_after: NotRequired[bool]
     capacity: Capacity
@@ -186,11 +188,13 @@ class Header(TypedDict):
 
 
 class RunAbout(TypedDict):
-    """The facts of a run in a list: `makespan` in picoseconds, and how many equal runs in a row it stands for."""
+    """The facts of a run in a list: `makespan` in picoseconds, the bounds of its 80 % interval, which those of older
+    versions do not have, and how many equal runs in a row it stands for."""
 
     kernel: str
     target: str
     makespan: int
+    interval: NotRequired[list[int]]
     instructions: int
     failed: bool
     times: int

@@ -69,6 +69,7 @@ def header(recording: Recording, names: Names, fault: int, step_of: Array) -> He
         "target": str(summary.get("target") or ""),
         "makespan": recording.makespan,
         "steps": len(recording),
+        "instructions": recording.instructions,
         "fault": fault,
         "capacity": capacity(
             str(summary.get("target") or ""), len({lane.core for lane in recording.lanes}), recording.ranks

@@ -47,6 +47,7 @@ def _header(recording: Recording) -> Header:
         "target": target,
         "makespan": recording.makespan,
         "steps": len(recording),
+        "instructions": recording.instructions,
         "fault": -1,
         "capacity": overview.capacity(target, len({lane.core for lane in lanes}), recording.ranks),
         "lanes": [{"name": lane.name, "kind": lane.kind, "core": lane.core, "rank": lane.rank} for lane in lanes],

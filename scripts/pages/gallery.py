@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import nki_lab
+from nki_lab import quantities
 from nki_lab.export import formatting
 from nki_lab.export.html import html
 from scripts.pages.blocks import ROOT
@@ -112,8 +113,8 @@ def page(item: Example) -> str:
                 else f"`{version.name}`",
                 _time(version.run) + formatting.within(version.run.recording.summary, version.run.recording.makespan),
                 str(summary.instructions),
-                formatting.share(summary.mfu),
-                formatting.share(summary.mbu),
+                quantities.share(summary.mfu),
+                quantities.share(summary.mbu),
             )
         )
     head = ("version", "predicted time, 80 % interval", "instructions", "MFU", "MBU")
@@ -141,4 +142,4 @@ def _time(run: nki_lab.Run) -> str:
 
 
 def _duration(nanoseconds: float) -> str:
-    return formatting.duration(round(nanoseconds * 1000)).replace(" ", "\N{NO-BREAK SPACE}")
+    return quantities.duration(round(nanoseconds * 1000)).replace(" ", "\N{NO-BREAK SPACE}")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import is_dataclass
+from itertools import pairwise
 from typing import Final
 
 import nki_lab
 from nki_lab import plots, testing
 from nki_lab.cli import parser
+from nki_lab.result.comparison import RunComparison
+from nki_lab.result.ranks import RankRuns
 from nki_lab.result.recorded import SavedRun
+from nki_lab.sweeps.table import Sweep
 from scripts.pages.markdown import linked
 from scripts.pages.reference import table
 
@@ -45,7 +51,8 @@ def python() -> str:
             parts += _class(f"nki_lab.{name}", value)
         elif not inspect.ismodule(value):
             parts.append(_function(f"nki_lab.{name}", value, "##"))
-    parts += _class("SavedRun", SavedRun)
+    for kind in (SavedRun, RankRuns, RunComparison, Sweep):
+        parts += _class(kind.__name__, kind)
     for module in (plots, testing):
         parts.append(f"## {module.__name__}\n\n{_text(module)}\n")
         parts += [_of_module(f"{module.__name__}.{name}", getattr(module, name)) for name in module.__all__]
@@ -67,6 +74,8 @@ def public_names() -> list[str]:
 def _class(name: str, value: type) -> Iterator[str]:
     """Yield the parts of a class: its text and those of its public members, in the order of their definition."""
     yield f"## {name}\n\n{_text(value)}\n"
+    for field, declared, text in _fields(value):
+        yield f"### {name.rpartition('.')[2]}.{field}\n\n```python\n{declared}\n```\n\n{text}\n"
     seen: set[str] = set()
     for base in value.__mro__[:-1]:
         if not base.__module__.startswith("nki_lab"):
@@ -80,6 +89,17 @@ def _class(name: str, value: type) -> Iterator[str]:
                 yield f"### {bare}.{member}\n\n{_text(inner)}\n"
             elif inspect.isfunction(inner):
                 yield _function(f"{bare}.{member}", inner, "###")
+
+
+def _fields(value: type) -> Iterator[tuple[str, str, str]]:
+    """Yield name, declaration and text of each field of a dataclass that has a text below it."""
+    if not is_dataclass(value):
+        return
+    (definition,) = ast.parse(inspect.cleandoc(inspect.getsource(value))).body
+    assert isinstance(definition, ast.ClassDef)
+    for field, text in pairwise(definition.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            yield ast.unparse(field.target), ast.unparse(field), inspect.cleandoc(str(text.value.value))
 
 
 def _function(name: str, value: object, level: str) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.browser.lab import Lab, Window
+
+pytestmark = pytest.mark.extended
 
 CELL = """%%nki
 import nki

@@ -10,6 +10,8 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.lab import ADD, SECONDS, START, Lab, Window, window
 
+pytestmark = pytest.mark.extended
+
 RUN = ADD + 'nki_lab.run(add, x, x, target="trn2").view(step=0)'
 WITHOUT = "import sys; sys.modules['bokeh'] = None"
 OURS = "globalThis[Symbol.for('nki-lab.bokeh')]"

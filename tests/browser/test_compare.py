@@ -16,6 +16,8 @@ from nki_lab.result.comparison import RunComparison
 from tests.browser.lab import START, Lab, Window, painted
 from tests.comparison.versions import COMPUTE, KERNEL, SCALED, as_of_a_device, edited, loaded, profiled
 
+pytestmark = pytest.mark.extended
+
 CELL = "%%nki --target trn2 --no-view{more}\nTILE = {tile}\n" + SCALED + "\n_ = scaled(a)\n"
 
 
@@ -133,9 +135,9 @@ def found_start(told: str | None) -> str:
 
 
 def shown(recording: Recording, row: int) -> str:
-    from nki_lab.export import formatting
+    from nki_lab import quantities
 
-    return spaced(formatting.duration(int(recording.rows["start"][row])))
+    return spaced(quantities.duration(int(recording.rows["start"][row])))
 
 
 def test_alignments_scale_and_tables_are_reached_by_keys(tab: Window, tmp_path: Path) -> None:

@@ -17,12 +17,15 @@ import pytest
 from playwright.sync_api import Browser
 
 import nki_lab
+from nki_lab import quantities
 from nki_lab.export import formatting
 from nki_lab.kernel_runtime.recording.digest import digest
 from nki_lab.widgets import MIME
 from nki_lab.wire import STATIC
 from tests.browser.doors import Facts, facts, hues, plain
 from tests.browser.lab import ADD, ROOT, START, Lab, Visualizer, Window, window
+
+pytestmark = pytest.mark.extended
 
 LINES: Final = "\n".join(f"print('line {number}')" for number in range(120))  # more than a window shows
 CORES: Final = f"""import sys
@@ -103,13 +106,13 @@ def test_the_numbers_drawn_are_those_recorded(doors: Doors, run: Any) -> None:
     } | {f"DMA, core {core}": busy for core, busy in times.dma.items()}
     gutter = {name: plain(text).split(" %")[0] + " %" for name, text in shown["gutter"].items() if "%" in text}
     assert {name: text for name, text in gutter.items() if text != "0 %"} == {
-        name: plain(formatting.share(busy / times.makespan)) for name, busy in expected.items()
+        name: plain(quantities.share(busy / times.makespan)) for name, busy in expected.items()
     }
     assert sum(times.dma.values()) == 1000 * summary.engine_busy_ns["dma"]
     for space, peak in (("SBUF", summary.sbuf_occupied_bytes_per_partition),
                         ("PSUM", summary.psum_occupied_bytes_per_partition)):  # fmt: skip
-        assert plain(shown["numbers"][f"{space} peak, core 0"]).startswith(plain(formatting.size(peak)).split(" ")[0])
-        assert plain(shown["gutter"][f"{space}, core 0"]) == f"max {plain(formatting.size(peak))}"
+        assert plain(shown["numbers"][f"{space} peak, core 0"]).startswith(plain(quantities.size(peak)).split(" ")[0])
+        assert plain(shown["gutter"][f"{space}, core 0"]) == f"max {plain(quantities.size(peak))}"
 
 
 def test_every_place_in_jupyterlab_shows_the_same(doors: Doors) -> None:

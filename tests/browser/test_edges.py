@@ -19,6 +19,8 @@ from nki_lab.export.html import MESSAGE_ID, html
 from nki_lab.kernel_runtime.recording import Recording
 from tests.browser.lab import Visualizer, Window
 
+pytestmark = pytest.mark.extended
+
 EVIL: Final = "<img src=x onerror=window.evil=1><script>window.evil=2</script>"
 SAVED: Final = json.loads((Path(__file__).parent / "saved_by_0_1.json").read_text(encoding="utf-8"))
 

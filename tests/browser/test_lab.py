@@ -8,12 +8,15 @@ from typing import Any
 
 import nbformat
 import numpy as np
+import pytest
 from playwright.sync_api import Browser
 
 import nki_lab
-from nki_lab.export import formatting
+from nki_lab import quantities
 from nki_lab.kernel_runtime.recording import Recording
 from tests.browser.lab import ADD, START, Lab, Visualizer, Window, window
+
+pytestmark = pytest.mark.extended
 
 FAILING = """import json
 
@@ -45,7 +48,7 @@ def add_of_the_examples() -> Recording:
 def told(recording: Recording, step: int) -> str:
     """What the transport says of a step of a recording."""
     start = int(recording.rows["start"][recording.step(step)])
-    return f"Step {step + 1} of {len(recording)} · {formatting.duration(start)}"
+    return f"Step {step + 1} of {len(recording)} · {quantities.duration(start)}"
 
 
 def spaced(text: str) -> str:

@@ -8,11 +8,14 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Browser
 
 from nki_lab.export import code_looks
 from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET
 from tests.browser.lab import OTHER_CLIENT, START, Lab, Window, lab, window
+
+pytestmark = pytest.mark.extended
 
 CELL = """%%nki --target trn2
 import nki.typing as nt

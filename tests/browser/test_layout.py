@@ -18,6 +18,8 @@ from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.vocabulary import ORIGIN_LABELS
 from tests.browser.lab import Window, window
 
+pytestmark = pytest.mark.extended
+
 WIDTHS: Final = (480, 720, 1100, 1440, 1920, 2560)
 CHECK: Final = (Path(__file__).parent / "layout_check.js").read_text(encoding="utf-8")
 SELECTED: Final = """() => {

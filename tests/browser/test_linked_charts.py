@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.browser.lab import ADD, START, Lab, Window, answer
+
+pytestmark = pytest.mark.extended
 
 CHARTS = """from bokeh.io import output_notebook, show
 from bokeh.resources import INLINE

@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from tests.browser.lab import SECONDS, START, Lab, Window
+from tests.browser.lab import PATIENCE, SECONDS, START, Lab, Window
+
+pytestmark = pytest.mark.extended
 
 CHAIN = """%%nki --target trn2
 @nki.jit
@@ -78,6 +80,7 @@ def test_a_run_is_seen_while_it_runs_and_is_cancelled_by_its_button(jupyter: Lab
     # What is drawn can be used, and the result takes over where the user was.
     slider = cell.place.get_by_role("toolbar", name="Transport").locator("input[type=range]")
     slider.fill("17")
+    tab.visualizer().painted()
     assert "Step 18 of" in " ".join((cell.place.locator(".nki-where").text_content() or "").split())
     cell.place.locator(".nki-cancel").click()
     cell.until_over()
@@ -98,7 +101,7 @@ def test_a_run_is_seen_while_it_runs_and_is_cancelled_by_its_button(jupyter: Lab
 
 def test_a_run_grows_while_it_is_traced_and_timed_and_what_grew_stays(jupyter: Lab, tab: Window) -> None:
     # Tiles of sizes that do not repeat, so that timing takes its time.
-    many = CHAIN.replace("COUNT", "100000").replace("12288", "64")
+    many = CHAIN.replace("COUNT", "60000").replace("12288", "64")
     many = many.replace("nl.load(a)", "nl.load(a[:, 0:width])").replace("nl.store(out,", "nl.store(out[:, 0:width],")
     many = many.replace("(n):\n", "(n):\n        width = 1 + (i * 2654435761 >> 16) % 61\n")
     # A slow page is told so rarely that it could miss all of the walk, which takes a second.
@@ -110,13 +113,13 @@ def test_a_run_grows_while_it_is_traced_and_timed_and_what_grew_stays(jupyter: L
     growing = cell.place.locator(".nki-growing")
     growing.get_by_text("program order so far").first.wait_for(timeout=SECONDS * 1000)
     assert {"Vector", "Scalar", "DMA", "SBUF"} <= set(growing.inner_text().split())
-    growing.get_by_text("timed until").wait_for(timeout=SECONDS * 1000)
+    growing.get_by_text("timed until").wait_for(timeout=PATIENCE * 1000)  # all of it is traced before
     cell.place.locator(".nki-cancel").click()
     cell.until_over()
     assert "cancelled" in cell.bar.inner_text()
     assert "timed until" in growing.inner_text()
     assert cell.place.locator(".nki-cancel").is_hidden()
-    assert [text for text in cell.outputs() if text.startswith("Cancelled: chain was cancelled after 500,000 ")]
+    assert [text for text in cell.outputs() if text.startswith("Cancelled: chain was cancelled after 300,000 ")]
 
 
 def test_a_run_that_ends_gives_its_view_to_the_result_once(jupyter: Lab, tab: Window) -> None:
@@ -210,4 +213,5 @@ def test_a_restarted_kernel_leaves_what_is_drawn(jupyter: Lab, tab: Window) -> N
     assert cell.place.locator(".nki-tl").is_visible()
     assert "What is drawn stays" in cell.bar.inner_text()
     cell.place.get_by_role("toolbar", name="Transport").locator("input[type=range]").fill("5")
+    tab.visualizer().painted()
     assert "Step 6 of" in " ".join((cell.place.locator(".nki-where").text_content() or "").split())

@@ -8,11 +8,14 @@ import nki.collectives as ncc
 import nki.isa as nisa
 import nki.language as nl
 import numpy as np
+import pytest
 from nki.collectives import ReplicaGroup
 from playwright.sync_api import expect
 
 import nki_lab
 from tests.browser.lab import Window
+
+pytestmark = pytest.mark.extended
 
 
 def scaled(x):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nki_lab.export import formatting
+from nki_lab import quantities
 from nki_lab.export.html import MESSAGE_ID, html
 from nki_lab.kernel_runtime.recording import Recording
 from tests.browser.lab import Window
@@ -34,7 +34,7 @@ def test_every_step_is_the_recorded_one(
     drawn.focus()
     for step in sorted({0, 1, count // 2, count - 1} & set(range(count))):
         drawn.press("Home") if step == 0 else drawn.slide(step)
-        start = formatting.duration(int(recording.rows["start"][recording.step(step)]))
+        start = quantities.duration(int(recording.rows["start"][recording.step(step)]))
         assert re.sub(r"\s", " ", drawn.where) == f"Step {step + 1} of {count} · {start}"
     drawn.press("End")
     assert drawn.step == count - 1

@@ -9,6 +9,8 @@ from playwright.sync_api import Browser
 
 from tests.browser.lab import ADD, START, Lab, Visualizer, Window, window
 
+pytestmark = pytest.mark.extended
+
 LOOP = """%%nki --target trn2
 @nki.jit
 def rows(a):

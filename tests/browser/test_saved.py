@@ -13,6 +13,8 @@ from nki_lab.export.colours import COLOURS
 from nki_lab.widgets import ABOUT, MIME
 from tests.browser.lab import ADD, START, Lab, Visualizer, Window, window
 
+pytestmark = pytest.mark.extended
+
 LINES = "\n".join(f"print('line {number}')" for number in range(120))  # more than a window shows
 RUN = 2  # the cell below them
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.browser.lab import ADD, START, Lab, Visualizer, Window
+
+pytestmark = pytest.mark.extended
 
 RUN = "y = 2 * x; y[3, 5] = np.nan; r = nki_lab.run(add, x, y)\n"
 

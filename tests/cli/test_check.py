@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,23 @@ def errors(items: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
 
 def settings(folder: Path, text: str) -> None:
     (folder / "pyproject.toml").write_text(textwrap.dedent(text), encoding="utf-8")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows copies no processes")
+def test_copies_of_the_command_give_no_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.12 and later warn where a process is copied that has threads, as those of BLAS."""
+    fork = os.fork
+
+    def warning() -> int:
+        warnings.warn("This process is multi-threaded, use of fork() may lead to deadlocks", DeprecationWarning, 2)
+        return fork()
+
+    monkeypatch.setattr("threading.active_count", lambda: 1)
+    monkeypatch.setattr("os.fork", warning)
+    write(tmp_path, **{f"k{i}": GOOD for i in range(4)})
+    assert found(capsys, tmp_path, "--jobs", "2", status=0) == []
 
 
 # -- processes ---------------------------------------------------------------------------------------------------------
@@ -399,7 +417,7 @@ def test_statistics_say_what_was_evaluated(tmp_path: Path, capsys: pytest.Captur
     assert head.split() == ["NKI", "calls", "all", "fully", "partly", "by", "name", "skipped"]
     assert first.split() == [str(file), "4", "3", "1", "0", "0"]
     assert every.split() == ["all", "files", "4", "3", "1", "0", "0"]
-    assert shares.split() == ["75.0%", "25.0%", "0.0%", "0.0%"]
+    assert shares.split() == ["75", "%", "25", "%", "0", "%", "0", "%"]
     assert why == "not checked fully, because"
     assert reason == "  1  partly: an operand is not known, or not in every iteration"
 

@@ -12,8 +12,8 @@ import nki_lab
 from nki_lab import cli
 from nki_lab.cli.compare import share_of
 from nki_lab.diagnostic import NkiError
-from nki_lab.export.formatting import duration
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.quantities import duration
 from tests.comparison.versions import KERNEL, as_of_a_device, edited, profiled
 
 

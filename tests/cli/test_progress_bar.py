@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.extended
+
 KERNEL = """
 import time
 import numpy as np, nki, nki.language as nl

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import pytest
 from nki_lab import cli
 from nki_lab.cli.sweep import argument_of, parameters_of, values_of
 from nki_lab.diagnostic import NkiError
+
+pytestmark = pytest.mark.extended
 
 KERNEL = """import nki
 import nki.isa as nisa
@@ -51,8 +54,17 @@ def test_every_combination_is_a_row_and_the_best_is_code(file: str, capsys: pyte
     assert swept(file, *asked) == 0
     text = capsys.readouterr().out
     assert "8 of 8 points: 8 ok" in text
-    assert text.splitlines()[0].split() == ["TILE", "S", "target", "latency", "interval", "SBUF", "PSUM"]
+    peaks = [f"{space} peak in program order" for space in ("SBUF", "PSUM")]
+    assert re.split(r"\s{2,}", text.splitlines()[0]) == ["TILE", "S", "target", "latency", "80 % interval", *peaks]
+    assert re.search(r" µs  [\d.]+ to [\d.]+ +[12] KiB +0 B$", text, re.MULTILINE)
     assert "run = nki_lab.profile(scaled, a=nki_lab.spec((128, 1024)" in text
+
+
+def test_a_name_that_goes_nowhere_is_told_with_those_that_go_somewhere(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert swept(file, "--vary", "XYZ=1,2") == 1
+    assert "= help:  scaled has the parameters a and reads TILE\n" in capsys.readouterr().err
 
 
 def test_a_column_that_no_sweep_has_is_told_before_any_point(
@@ -70,6 +82,8 @@ def test_failed_points_are_rows_with_their_finding(file: str, capsys: pytest.Cap
     found = json.loads(capsys.readouterr().out)
     assert [(point["P"], point["status"]) for point in found["points"]] == [(128, "ok"), (129, "failed")]
     assert found["points"][1]["code"].startswith("NKI2")
+    assert found["best"] == found["points"][0]
+    assert "nki_lab.profile(scaled, " in found["source"]
     assert swept(file, *asked, "--strict") == 1
     capsys.readouterr()
     assert swept(file, "--vary", "P=129", "--arg", "a=float32[P,1024]", "--target", "trn2") == 1

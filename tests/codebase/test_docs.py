@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from nki_lab.cli import parser
 from scripts.pages.blocks import COMMAND, ROOT, blocks, commands, failures, run
 
 CODE = re.compile(r"`[^`\n]*\]\([^`\n]*`")  # `kernel[grid](a)` is no link
@@ -97,3 +100,40 @@ def test_a_page_that_a_block_does_not_write_is_found(tmp_path: Path) -> None:
 
 def test_a_directive_of_the_site_is_no_block() -> None:
     assert not blocks("```{toctree}\n:glob:\n*\n```\n")
+
+
+def _anchors(document: Path) -> set[str]:
+    """Return the anchors of a document's headings."""
+    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    titles = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    return {re.sub(r"[^\w\- ]", "", title.replace("`", "").strip().lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_anchor_that_a_document_names_exists() -> None:
+    links = [
+        (document, document.parent / target if target else document, anchor)
+        for document in DOCUMENTS
+        for target, anchor in re.findall(
+            r"\]\(([^)#\s]*)#([^)\s]+)\)", CODE.sub("", document.read_text(encoding="utf-8"))
+        )
+        if "://" not in target and Path(target or document).suffix == ".md"
+    ]
+    assert links
+    assert not [(document, anchor) for document, target, anchor in links if anchor not in _anchors(target)]
+
+
+def test_the_readme_names_every_command() -> None:
+    (commands_of,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert not [
+        name for name in commands_of.choices if f"| `nki-lab {name}" not in text and f", `nki-lab {name}" not in text
+    ]
+
+
+def test_the_page_about_editors_has_every_setting_with_its_default() -> None:
+    schema = json.loads((ROOT / "nki_lab" / "lsp" / "settings.schema.json").read_text(encoding="utf-8"))
+    text = (ROOT / "docs" / "howto" / "editors.md").read_text(encoding="utf-8")
+    for name, setting in schema["properties"].items():
+        (row,) = re.findall(rf"^\| `{re.escape(name.removeprefix('nki-lab.'))}` \|.*$", text, re.MULTILINE)
+        shown = {True: "on", False: "off"}.get(setting["default"], setting["default"])
+        assert (f"{shown:,}" if isinstance(shown, int) else shown or "trn3") in row or name == "nki-lab.python"

@@ -7,6 +7,7 @@ import runpy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from nki_lab import quantities
 from nki_lab.export import formatting
 from nki_lab.export.colours import COLOURS, LABELS
 from nki_lab.kernel_runtime import vocabulary
@@ -36,7 +37,7 @@ def labels() -> set[str]:
     tables = (vocabulary.KINDS, vocabulary.ROLE_LABELS, vocabulary.MEMORIES, SENTENCES)
     others = {text for table in tables for text in table.values()}
     members = {*vocabulary.STALL_REASONS, *vocabulary.EDGE_KINDS}
-    return (stalls | edges | others | {vocabulary.DATA_FROM, formatting.THIN, formatting.ABOUT}) - members
+    return (stalls | edges | others | {vocabulary.DATA_FROM, quantities.THIN, formatting.ABOUT}) - members
 
 
 def planted(text: str, wanted: set[str]) -> set[str]:

@@ -16,10 +16,10 @@ from nki_lab.comparison import Compared, compare
 from nki_lab.comparison.amounts import Amount
 from nki_lab.export.comparison.sentence import change_text, headline, notes, signed_share
 from nki_lab.export.comparison.text import report
-from nki_lab.export.formatting import THIN
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.digest import digest
+from nki_lab.quantities import THIN
 from nki_lab.timeline.timeline import made
 from tests import recordings
 from tests.calls import execute
@@ -356,7 +356,7 @@ def test_a_million_instructions_are_paired_without_a_loop_over_them() -> None:
 
 
 def test_changes_without_a_written_digit_are_none() -> None:
-    assert [change_text(value, "ps") for value in (-499, 500, 1000, None)] == ["0", "0", "+1 ns", "–"]
+    assert [change_text(value, "ps") for value in (-499, 499, 500, 1000, None)] == ["0", "0", "+1 ns", "+1 ns", "–"]
     assert [change_text(value, "share") for value in (-0.0004, 0.0124)] == ["0", "+1.2 points"]
     assert change_text(-12_345, "count") == f"−12{THIN}345"
     assert [signed_share(part) for part in (0.25, -0.0001)] == ["+25 %", "< 0.1 %"]

@@ -23,6 +23,7 @@ from nki_lab.export.explorer.writing import write as write_profile
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.vocabulary import EDGE_KINDS
+from nki_lab.quantities import in_nanoseconds
 from tests.recordings import Tables, drawn, synthetic, tables
 from tests.scale import scaled
 
@@ -61,7 +62,7 @@ def every_row_is_an_instruction_or_a_transfer(recording: Recording, found: Rows)
     assert sorted(one["id"] for one in instructions + transfers) == list(range(len(recording)))
     for one in instructions + transfers:
         row = recording.row(one["id"])
-        assert (one["start_ts"], one["end_ts"]) == (row.start // 1000, (row.start + row.duration) // 1000)
+        assert (one["start_ts"], one["end_ts"]) == (in_nanoseconds(row.start), in_nanoseconds(row.start + row.duration))
         assert one["duration_ns"] == one["end_ts"] - one["start_ts"]
         assert one["pcore_idx"] == row.core
     for one in instructions:
@@ -242,7 +243,7 @@ def test_what_maps_comes_back(given_tables: Tables) -> None:
         profile = read_profile(Path(where) / "p")
     back = profile
     assert len(back) == len(recording)
-    assert back.makespan == recording.makespan // 1000 * 1000
+    assert back.makespan == in_nanoseconds(recording.makespan) * 1000
 
     def key(one: Recording, number: int) -> tuple[Any, ...]:
         row = one.row(number)

@@ -19,6 +19,8 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos
 from nki_lab.diagnostic import NkiError
 from nki_lab.export import perfetto
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.vocabulary import lane_label
+from nki_lab.quantities import in_nanoseconds
 from tests.recordings import drawn, synthetic
 from tests.scale import scaled
 
@@ -109,15 +111,15 @@ def decoded(recording: Recording) -> Decoded:
 def test_every_row_is_a_slice_with_all_that_is_known_of_it(recording: Recording, batch: int) -> None:
     with mock.patch.object(perfetto, "_BATCH", batch):
         trace = decoded(recording)
-    found = {one.arguments["row"]: (lane, one) for lane in recording.lanes for one in trace.track(lane.name)
+    found = {one.arguments["row"]: (lane, one) for lane in recording.lanes for one in trace.track(lane_label(lane.name))
              if one.category == "work"}  # fmt: skip
     assert sorted(found) == list(range(len(recording)))
     critical = set(recording.critical_path[:].tolist())
     for number, (lane, one) in found.items():
         row = recording.row(number)
         assert (one.name, lane.name, lane.core) == (row.name, row.lane, row.core)
-        assert one.begin == row.start // 1000
-        assert one.end == (row.start + row.duration) // 1000
+        assert one.begin == in_nanoseconds(row.start)
+        assert one.end == in_nanoseconds(row.start + row.duration)
         expected: dict[str, Any] = {
             "row": number, "step": recording.step_of(number), "start_ps": row.start, "duration_ps": row.duration,
             "ready_ps": row.ready, "waited_ps": row.wait, "waited_for": row.stall, "setup_ps": row.setup,
@@ -140,15 +142,15 @@ def test_every_row_is_a_slice_with_all_that_is_known_of_it(recording: Recording,
 def test_every_wait_is_a_slice_before_its_row(recording: Recording) -> None:
     trace = decoded(recording)
     for lane in recording.lanes:
-        found = [(one.name, one.begin, one.end) for one in trace.track(lane.name) if one.category == "wait"]
+        found = [(one.name, one.begin, one.end) for one in trace.track(lane_label(lane.name)) if one.category == "wait"]
         expected = []
         mine = np.flatnonzero(recording.rows["lane"][:] == lane.number).tolist()
         for row in map(recording.row, sorted(mine, key=recording.step_of)):
             end, middle, begin = row.start, row.start - row.setup, row.start - row.wait
             if row.wait > row.setup:
-                expected.append((f"waits: {row.stall}", begin // 1000, middle // 1000))
+                expected.append((f"waits: {row.stall}", in_nanoseconds(begin), in_nanoseconds(middle)))
             if row.setup:
-                expected.append((f"waits: {row.setup_stall}", middle // 1000, end // 1000))
+                expected.append((f"waits: {row.setup_stall}", in_nanoseconds(middle), in_nanoseconds(end)))
         assert found == expected
 
 
@@ -156,7 +158,7 @@ def test_every_wait_is_a_slice_before_its_row(recording: Recording) -> None:
 @given(recording=drawn())
 def test_every_flow_leads_from_a_row_to_the_one_that_waits_for_it(recording: Recording) -> None:
     trace = decoded(recording)
-    work = [one for lane in recording.lanes for one in trace.track(lane.name) if one.category == "work"]
+    work = [one for lane in recording.lanes for one in trace.track(lane_label(lane.name)) if one.category == "work"]
     leaving = [(flow, one.arguments["row"]) for one in work for flow in one.leaving]
     arriving = [(flow, one.arguments["row"]) for one in work for flow in one.arriving]
     assert len({flow for flow, _ in leaving}) == len(leaving)
@@ -182,14 +184,14 @@ def test_the_critical_path_has_a_track(recording: Recording) -> None:
 def test_counters_follow_memory_in_use(recording: Recording) -> None:
     trace, usage = decoded(recording), recording.table("usage")
     for name, column in (("SBUF", "sbuf"), ("PSUM", "psum")):
-        times, values = (usage["time"][:] // 1000).tolist(), usage[column][:].tolist()
+        times, values = in_nanoseconds(usage["time"][:]).tolist(), usage[column][:].tolist()
         assert trace.counter(f"{name} in use, fullest partition") == list(zip(times, values, strict=True))
 
 
 @given(drawn())
 def test_the_dma_counter_adds_up_to_the_bytes_moved(recording: Recording) -> None:
     times, rates = perfetto.dma_rate(recording)
-    assert decoded(recording).counter("DMA") == list(zip((times // 1000).tolist(), rates.tolist(), strict=True))
+    assert decoded(recording).counter("DMA") == list(zip(in_nanoseconds(times).tolist(), rates.tolist(), strict=True))
     queues = [lane.number for lane in recording.lanes if lane.kind == "dma"]
     rows = recording.rows
     moving = np.isin(rows["lane"][:], queues) & (rows["duration"][:] > 0)
@@ -210,7 +212,7 @@ def test_tracks_are_grouped_by_core_in_drawing_order() -> None:
     assert [track.name for track in children[""]] == ["flash_fwd on trn2"]
     top = sorted(children["flash_fwd on trn2"], key=lambda track: track.sibling_order_rank)
     assert [track.name for track in top][:3] == ["critical path", "core 0", "core 1"]
-    assert [track.name for track in children["core 0"]] == ["tensor", "vector", "scalar", "gpsimd", "sync"]
+    assert [track.name for track in children["core 0"]] == ["Tensor", "Vector", "Scalar", "GpSimd", "Sync"]
     assert len(children["core 1"]) == 16
     assert all(track.child_ordering == protos.TrackDescriptor.EXPLICIT for track in tracks.values())
 

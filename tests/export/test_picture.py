@@ -100,6 +100,23 @@ def test_a_failed_run_is_called_one() -> None:
     assert "up to the fault" not in card(Recording(synthetic(20)), b"")
 
 
+def test_a_share_below_a_tenth_of_a_percent_is_text() -> None:
+    tables = synthetic(4, lanes=1)
+    tables["lanes"]["name"], tables["lanes"]["kind"] = ["tensor"], [0]
+    page = card(Recording(tables, {}, 1 << 50), b"")
+    assert "Tensor &lt; 0.1 %</div>" in page
+
+
+def test_a_card_says_how_many_rows_its_picture_leaves_out() -> None:
+    tables = synthetic(40, lanes=14)
+    tables["lanes"] = {"name": ["vector"] * 14, "kind": [0] * 14, "core": list(range(14)), "rank": list(range(14))}
+    recording = Recording(tables)
+    left_out = len(picture.busy_lines(recording)) - len(picture.lines(recording))
+    assert left_out == 14 - picture.LANES
+    assert f"and {left_out} more rows of engines and DMA" in card(recording, b"")
+    assert "more row" not in card(one_lane(), b"")
+
+
 def test_a_run_without_time_has_a_card_without_a_picture() -> None:
     page = Tags(card(Recording({}, {"kernel": "empty"}), b""))
     assert "empty" in page.said

@@ -15,6 +15,8 @@ from tests.fuzz import run
 from tests.fuzz.faults import FAULTS
 from tests.reference.activation import ERROR
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.mark.parametrize(("seed", "instruction", "fault"), run.regressions())
 def test_a_seed_that_failed_once_passes_and_would_fail_again(

@@ -13,6 +13,8 @@ from nki_lab import query
 from tests.fuzz import hostile_calls
 from tests.fuzz.hostile_calls import Process, drawn, smallest, text_of
 
+pytestmark = pytest.mark.extended
+
 # Lines of kernels that crashed, hung or exhausted memory once, or ended in NKI901.
 LINES = (
     "v = nl.static_cast('x', nl.bfloat16)",

@@ -20,6 +20,8 @@ from nki_lab.kernel_runtime.recording.results import MAKESPAN, RESULTS
 from tests.fuzz import recorded, recordings
 from tests.recordings import synthetic, tables_of
 
+pytestmark = pytest.mark.extended
+
 
 def forge(where: Path, name: str, **columns: Any) -> None:
     """Replace columns of a saved table, and seal it again."""

@@ -13,6 +13,8 @@ from nki_lab.kernel_runtime.numerics import repeating
 from tests.draws import Seeded
 from tests.fuzz import repeated
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.mark.parametrize("seed", [8, 16, 33])
 def test_a_product_that_failed_once_repeats(seed: int) -> None:

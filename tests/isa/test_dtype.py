@@ -335,7 +335,10 @@ def test_scalars_count_as_their_widest() -> None:
     assert scalar_dtype(0.5) is F32
     assert scalar_dtype(np.int16(3)) is INT16
     assert scalar_dtype(ml_dtypes.bfloat16(3)) is BF16
-    for nonsense in ("3", None, 2j, np.float64(3), [1]):
+    assert scalar_dtype(np.float64(3)) is F32  # what np.sqrt gives of a Python number
+    assert scalar_dtype(np.int64(3)) is INT32
+    assert scalar_dtype(np.uint64(2**31)) is UINT32
+    for nonsense in ("3", None, 2j, np.complex64(3), [1]):
         with pytest.raises(NkiError):
             scalar_dtype(nonsense)
 

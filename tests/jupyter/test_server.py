@@ -20,6 +20,8 @@ import websocket
 from nki_lab.jupyter.handlers import ENDED, MOST_SERVERS, TOO_MANY
 from tests.jupyter.conftest import ROOT, SECONDS, TOKEN, Jupyter, started
 
+pytestmark = pytest.mark.extended
+
 FAULTY = (
     "import nki\n\n\n@nki.jit\ndef kernel(a):\n    try:\n        return a\n    except ValueError:\n        return a\n"
 )

@@ -26,6 +26,8 @@ from nki_lab.kernel_runtime.recording import Recording, folder, schema
 from tests.recordings import drawn, manifest_of, small_chunks, synthetic, tables_of
 from tests.scale import scaled
 
+pytestmark = pytest.mark.extended
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -291,6 +293,7 @@ def saver(where: Path, *sizes: str) -> Iterator[None]:
             process.kill()
 
 
+@pytest.mark.extended
 def test_a_killed_save_leaves_a_whole_recording(tmp_path: Path) -> None:
     """Killed at many points of time: what is there always opens whole, as one of those that were saved."""
     where, sizes = tmp_path / "run", ("700", "2100")

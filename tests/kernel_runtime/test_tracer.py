@@ -32,7 +32,14 @@ def test_results_are_tensors_in_any_structure(result: str, count: int) -> None:
     assert len(program.outputs) == count
 
 
-@pytest.mark.parametrize("result", ["np.zeros(3)", "object()", "{1, 2}", "lambda: 0", "nisa.memset(nl.load(a), 0.0)"])
+def test_constants_are_no_outputs_and_may_be_returned() -> None:
+    program, _ = trace("return 3, 0.5, 'text', True, None, a.shape")
+    assert not program.outputs
+
+
+@pytest.mark.parametrize(
+    "result", ["nl.ds(0, 4)", "np.zeros(3)", "object()", "{1, 2}", "lambda: 0", "nisa.memset(nl.load(a), 0.0)"]
+)
 def test_other_results_are_refused(result: str) -> None:
     with pytest.raises(TypeError) as caught:
         trace(f"return {result}")

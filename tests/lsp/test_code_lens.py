@@ -12,8 +12,9 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import nki_lab
+from nki_lab.export import formatting
 from nki_lab.kernel_runtime.recording.digest import digest
-from nki_lab.query.quantities import nanoseconds
+from nki_lab.quantities import nanoseconds
 from tests.lsp.client import ROOT, Client, connect
 from tests.lsp.test_notebook import IMPORTS, Notebook
 from tests.lsp.test_server import HEAD
@@ -102,10 +103,9 @@ def test_figures_are_those_of_a_profile(lens: Client, uri: str, tmp_path: Path) 
     assert [item["range"]["start"]["line"] for item in found] == [line_of("def k")] * 4
     run, time, memory, findings = titles(lens, uri)["k"]
     summary = profiled(tmp_path).summary
-    low, high = map(nanoseconds, summary.makespan_interval_ns)
     assert run == "▶ run in a notebook cell"
-    assert time == f"≈ {nanoseconds(summary.makespan_ns)} ({low} to {high}) on trn2"
-    assert memory == "SBUF 2 KiB of 208 KiB (1 %) · PSUM 0 B of 16 KiB (0 %) per partition"
+    assert time == f"≈ {formatting.makespan(summary, round(summary.makespan_ns * 1000))} on trn2"
+    assert memory == "SBUF 2 KiB of 208 KiB (1.0 %) · PSUM 0 B of 16 KiB (0 %) per partition"
     assert findings == "0 findings on trn2 · other targets?"
 
 

@@ -11,6 +11,8 @@ import pytest
 from tests.lsp.client import PULLING, PUSHED, Client, codes, connect
 from tests.lsp.test_modules import HELPERS, KERNEL
 
+pytestmark = pytest.mark.extended
+
 RIGHT = HELPERS.replace("t[:, 0:32]", "t")
 WATCHING: dict[str, Any] = PULLING | {
     "workspace": {

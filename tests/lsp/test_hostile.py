@@ -16,6 +16,8 @@ from tests.lsp.client import PULLING, Client, codes, connect, connect_tcp, start
 from tests.lsp.processes import children
 from tests.lsp.test_server import FAULTY, SLOW, VERY_SLOW
 
+pytestmark = pytest.mark.extended
+
 KERNELS = Path(__file__).parents[1] / "kernels"
 
 

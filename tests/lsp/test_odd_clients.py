@@ -13,6 +13,8 @@ from lsprotocol import types as lsp
 from nki_lab.lsp.markup import markup, plain_text
 from tests.lsp.client import PULLING, Client, Refused, codes, connect
 
+pytestmark = pytest.mark.extended
+
 KERNEL = """import nki
 import nki.language as nl
 import nki.typing as nt

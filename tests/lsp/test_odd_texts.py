@@ -16,6 +16,8 @@ import pytest
 
 from tests.lsp.client import PULLING, codes, connect
 
+pytestmark = pytest.mark.extended
+
 ENDS = ("\n", "\r", "\r\n")
 """In this order no empty line makes one end of two."""
 SIZES = {"utf-8": 4, "utf-16": 2, "utf-32": 1}

@@ -9,6 +9,8 @@ import pytest
 from tests.lsp.client import PULLING, Client, codes, connect
 from tests.lsp.test_server import FAULTY, SLOW, VERY_SLOW
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def asking() -> Iterator[Client]:

@@ -13,6 +13,8 @@ from nki_lab.lsp.requests import REQUESTS
 from tests.lsp.client import PULLING, Client, connect
 from tests.lsp.test_server import FAULTY, LINE
 
+pytestmark = pytest.mark.extended
+
 NOTIFICATIONS = ("initialized", "didSave", "didChange", "didCreate", "didRename", "didDelete")
 METHODS = sorted(method for method in REQUESTS if method.rpartition("/")[2].removesuffix("Files") and not any(
     method.rpartition("/")[2].startswith(item) for item in NOTIFICATIONS

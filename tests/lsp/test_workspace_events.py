@@ -13,6 +13,8 @@ from tests.lsp.client import PULLING, codes, connect
 from tests.lsp.test_modules import HELPERS, KERNEL
 from tests.lsp.test_server import VERY_SLOW
 
+pytestmark = pytest.mark.extended
+
 RIGHT = HELPERS.replace("t[:, 0:32]", "t")
 ABLE: dict[str, Any] = PULLING | {
     "workspace": {"configuration": True, "workspaceFolders": True, "diagnostics": {"refreshSupport": True}},
@@ -134,6 +136,7 @@ def test_progress_of_all_files_is_told_with_the_editor_s_token(tmp_path: Path, e
     assert percentages == sorted(percentages)
 
 
+@pytest.mark.extended
 def test_progress_of_a_long_evaluation_has_a_token_of_the_server_s(editors: list[Editor]) -> None:
     editors.append(Editor(steps=200_000_000))
     client = editors[0].client

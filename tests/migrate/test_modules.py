@@ -160,6 +160,34 @@ def kernel(x):
     assert verdict.outcome == "equal", verdict.text
 
 
+def test_comments_of_index_expressions_that_go_stay() -> None:
+    text = """\
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    # rows
+    i_p = nl.arange(128)[:, None]  # noqa: N806
+    i_f = nl.arange(  # columns
+        x.shape[1]
+    )[None, :]  # the last tile is full
+    nl.store(out[i_p, i_f], nl.load(x[i_p, i_f]))
+    return out
+"""
+    done = migrate(text, specs(x="float32 128 512"))
+    kept = """\
+    # rows
+    # columns
+    # the last tile is full
+    nl.store(out[0:128, 0:x.shape[1]], nl.load(x[0:128, 0:x.shape[1]]))
+"""
+    assert kept in done.text
+    assert "noqa" not in done.text
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "x = 1\n", "import nki\nimport nki.language as nl\n\n\n@nki.jit\ndef k(x):\n    return nl.exp(x)\n"],

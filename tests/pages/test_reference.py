@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
@@ -68,6 +69,10 @@ def test_the_python_page_has_every_public_name() -> None:
         assert f"## nki_lab.{name}\n" in text or name == "testing"
     for name in nki_lab.testing.__all__:
         assert f"### nki_lab.testing.{name}\n" in text
+    for field in fields(nki_lab.Options):
+        assert f"### Options.{field.name}\n\n```python\n{field.name}: " in text
+    for kind in ("SavedRun", "RankRuns", "RunComparison", "Sweep"):
+        assert f"## {kind}\n" in text
     for name in ("outputs", "check", "blame", "to_html", "save"):
         assert f"### Run.{name}\n" in text or name == "outputs"
 

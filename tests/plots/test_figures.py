@@ -15,8 +15,7 @@ from bokeh.plotting import figure
 from hypothesis import given, settings
 
 import nki_lab
-from nki_lab import plots
-from nki_lab.export import formatting
+from nki_lab import plots, quantities
 from nki_lab.export.colours import COLOURS
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.plots.columns import frame
@@ -146,7 +145,7 @@ def test_many_ranks_have_one_legend_and_no_number_has_an_exponent() -> None:
     assert [item.label.value for item in legend.items] == ["live, of each rank", "dead, of each rank"]
     assert [len(item.renderers) for item in legend.items] == [10, 5]
     assert {name for tool in found.select(HoverTool) for name, _ in tool.tooltips} >= {"live, rank 0", "dead, rank 4"}
-    assert re.search(rf"of \d{formatting.THIN}\d{{3}}$", plots.bandwidth(ranks).title.text)
+    assert re.search(rf"of \d{quantities.THIN}\d{{3}}$", plots.bandwidth(ranks).title.text)
     assert not [text for text in texts(plots.roofline(ranks)) if "e+" in text]
 
 

@@ -249,6 +249,7 @@ def k(x: nt.tensor[128, 64]):
     assert {item.code for item in examined(source).findings} == {"NKI101"}
 
 
+@pytest.mark.extended
 def test_every_kernel_of_ours_is_remembered_right() -> None:
     for file in sorted((Path(__file__).parents[1] / "kernels").glob("*.py")):
         source = file.read_text(encoding="utf-8")

@@ -14,7 +14,6 @@ from nki_lab.kernel_runtime.interpreter import Budget, Stopped
 from nki_lab.kernel_runtime.recording.digest import digest
 from nki_lab.query import estimates, lenses, running
 from nki_lab.query.estimate import Estimate
-from nki_lab.query.quantities import kibibytes, nanoseconds
 from nki_lab.source import facts_of
 from nki_lab.source.module import ModuleSource
 
@@ -174,8 +173,9 @@ def test_examples_are_given_for_needed_parameters() -> None:
     assert names == ["a", "c"]
 
 
-def test_quantities_have_three_digits() -> None:
-    assert [nanoseconds(value) for value in (0, 12.345, 999.7, 45137.9, 2.5e6, 3e9)] == [
-        "0 ns", "12.3 ns", "1 µs", "45.1 µs", "2.5 ms", "3 s",
-    ]  # fmt: skip
-    assert [kibibytes(count) for count in (0, 1023, 1024, 25600)] == ["0 B", "1023 B", "1 KiB", "25 KiB"]
+def test_titles_have_the_format_of_reports() -> None:
+    found = Estimate(
+        kernel="k", target="trn2", time=45137.9, interval=(36_412.3, 54_371.0), sbuf=(25600, 196608), psum=(0, 16384)
+    )
+    assert lenses.time_title(found) == "≈ 45.14 µs, 36.4 to 54.4 on trn2"
+    assert lenses.memory_title(found) == "SBUF 25 KiB of 192 KiB (13 %) · PSUM 0 B of 16 KiB (0 %) per partition"

@@ -55,6 +55,7 @@ def name(item: Diagnostic) -> tuple[str, str]:
     return item.code, item.message
 
 
+@pytest.mark.extended
 def test_every_fix_of_the_command_is_a_quick_fix() -> None:
     seen: Counter[str] = Counter()
     for target, text in sources():

@@ -61,6 +61,9 @@ DEEP = {
     "calls": "y = " + "f(" * DEPTH + ")" * DEPTH,
     "call chain": "y = f" + "()" * DEPTH,
     "attributes": "y = t" + ".a" * DEPTH,
+    "attributes that Python's parser takes": "y = t" + ".a" * 1500,
+    "names of names": "a0 = nl\n" + "\n".join(f"a{i + 1} = a{i}" for i in range(1000)) + "\ny = a1000.add",
+    "attributes of attributes": "a0 = nl\n" + "\n".join(f"a{i + 1} = a{i}.a" for i in range(1000)) + "\ny = a1000.a",
     "subscripts": "y = t" + "[0]" * DEPTH,
     "signs": "y = " + "-" * DEPTH + "1",
     "nots": "y = " + "not " * DEPTH + "1",
@@ -99,6 +102,19 @@ def test_ten_thousand_of_anything_are_answered(name: str) -> None:
     answered(HEADS["beta1" if name in OF_BETA_1 else "current"] + KERNEL.format(body))
 
 
+@pytest.mark.parametrize("count", [10, 200, 1000])
+def test_a_name_behind_many_others_is_known_in_any_order(count: int) -> None:
+    names = [f"a{i + 1} = a{i}" for i in range(count)]
+    for lines in (names, names[::-1]):
+        found = answered("\n".join([HEADS["current"], "a0 = nl", *lines, f"y = a{count}.nothing"]))
+        assert [item.code for item in found] == ["NKI006"]
+
+
+def test_names_that_are_assigned_in_a_circle_are_answered() -> None:
+    names = [f"a{i} = a{(i + 1) % 100}.x" for i in range(100)]
+    answered("\n".join([HEADS["current"], "def f():", *(f"    {line}" for line in names), "    return a0.nothing"]))
+
+
 HUGE = {
     "a number": "y = " + "9" * 100_000,
     "a power": "y = 10 ** 10 ** 10",
@@ -125,6 +141,7 @@ NESTED = {
     "iterables of lists": "z = " + "[x for x in " * 30 + "y" + "]" * 30,
     "iterables of dicts": "z = " + "{x: x for x in " * 30 + "y" + "}" * 30,
     "iterables of generators": "z = " + "list(x for x in " * 30 + "y" + ")" * 30,
+    "iterables of tests": "z = " + "any(x for x in " * 30 + "y" + ")" * 30,
     "items": "z = " + "[" * 30 + "y" + " for x in (1,)]" * 30,
     "annotations": f"@nki.jit\ndef assumed(x: {'list[' * 30}int{']' * 30}):\n    nl.exp(x)\n",
     "tuples in annotations": f"@nki.jit\ndef assumed(x: {'tuple[' * 30}int{', ...]' * 30}):\n    nl.exp(x)\n",

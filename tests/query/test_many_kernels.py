@@ -19,6 +19,8 @@ from nki_lab.kernel_runtime.interpreter.module_states import ModuleStates
 from nki_lab.query import messages, one_kernel
 from nki_lab.query.evaluation_cache import Examination
 
+pytestmark = pytest.mark.extended
+
 KERNELS = sorted((Path(__file__).parents[1] / "kernels").glob("*.py"))[::6]
 HEAD = """import functools
 from dataclasses import dataclass

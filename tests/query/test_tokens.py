@@ -142,6 +142,7 @@ EDITS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 2), st.sampled_fro
 EDITED = KERNEL + "\n\n" + KERNEL.partition(HEAD)[2].replace("def k(", "def made(").replace("Config", "Second")
 
 
+@pytest.mark.extended
 @settings(max_examples=30)
 @given(EDITS)
 def test_tokens_kept_from_edit_to_edit_are_those_of_the_whole_text(edits: list[tuple[int, int, str]]) -> None:

@@ -10,6 +10,8 @@ from nki_lab.query.checking import Document
 from tests.recall.measure import Score, Source, errors_of, faults, is_found, measure, syntax_findings
 from tests.recall.mutations import KINDS
 
+pytestmark = pytest.mark.extended
+
 ROOT = Path(__file__).parents[2]
 FILES = [*sorted((ROOT / "examples" / "kernels").glob("*.py")), *sorted((ROOT / "tests" / "production").glob("*.py"))]
 FLOOR = 0.98

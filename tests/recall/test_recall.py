@@ -12,6 +12,8 @@ from tests.recall.run import WANTED, Score, Subject, is_found, subjects_of
 from tests.recall.seeding import SEEDERS, Kernel, Seeded
 from tests.recall.subjects import files
 
+pytestmark = pytest.mark.extended
+
 FAULTS = 3  # for each kernel
 KERNELS = [subject for file in files() for subject in subjects_of(file)]
 TILED = next(subject for subject in KERNELS if subject.name == "load_each")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.draws import Seeded
 from tests.recall.unknown_kernels import BLOCKS, draw
 from tests.recall.unknown_shapes import judge
+
+pytestmark = pytest.mark.extended
 
 NUMBERS = [*range(8), *range(9, 16), *range(18, 30)]  # the others have faults in long loops, which take seconds
 

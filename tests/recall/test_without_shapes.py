@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.recall.subjects import EXAMPLES
 from tests.recall.without_shapes import WANTED, measure
+
+pytestmark = pytest.mark.extended
 
 
 def test_most_faults_are_found_without_shapes() -> None:

@@ -47,9 +47,10 @@ def test_a_small_run_is_kept_whole_with_text_picture_and_card(run: Any) -> None:
     assert set(shown) == {"text/plain", "text/html", "image/png", MIME, ABOUT}
     assert shown["text/plain"].startswith("add on trn2: ")
     assert shown["image/png"].startswith(b"\x89PNG")
+    bounds = [round(1000 * bound) for bound in run.summary.makespan_interval_ns]
     assert shown[ABOUT] == [
-        {"kernel": "add", "target": "trn2", "makespan": run.recording.makespan, "instructions": 4, "failed": False,
-         "times": 1}
+        {"kernel": "add", "target": "trn2", "makespan": run.recording.makespan, "interval": bounds, "instructions": 4,
+         "failed": False, "times": 1}
     ]  # fmt: skip
     assert "run.view() opens the visualizer" in shown["text/html"]
 

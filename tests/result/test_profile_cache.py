@@ -19,6 +19,8 @@ from nki_lab.dialects.environment import cache_folder
 from nki_lab.result import cached_profile, calls
 from nki_lab.result.profile_cache import ProfileCache
 
+pytestmark = pytest.mark.extended
+
 KERNEL = """
 import nki
 import nki.isa as nisa
@@ -56,7 +58,8 @@ from kernel import chain
 shape, dtype, target, rounds = json.loads(sys.argv[1])
 run = nki_lab.profile(chain, nki_lab.spec(tuple(shape), dtype), rounds=rounds, target=target)
 run.to_html(sys.argv[2])
-print(json.dumps([type(run).__name__, run.summary.makespan_ns, len(run.diagnostics), repr(run)]))
+told = [repr(run), run.executed, run.summary.bottlenecks]
+print(json.dumps([type(run).__name__, [run.summary.makespan_ns, *told], len(run.diagnostics)]))
 """
 
 
@@ -76,13 +79,13 @@ class Project:
         command = [sys.executable, "script.py", given, "page.html"]
         return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, text=True)
 
-    def profile(self, *asked: Any) -> tuple[bool, float, bytes]:
-        """Return whether the profile came from the cache, its time, and its page."""
+    def profile(self, *asked: Any) -> tuple[bool, str, bytes]:
+        """Return whether the profile came from the cache, its time with what else is told of it, and its page."""
         process = self.start(*asked)
         out, _ = process.communicate(timeout=120)
         assert process.returncode == 0
-        kind, makespan, _, _ = json.loads(out)
-        return kind == "CachedProfile", makespan, (self.folder / "page.html").read_bytes()
+        kind, told, _ = json.loads(out)
+        return kind == "CachedProfile", json.dumps(told), (self.folder / "page.html").read_bytes()
 
     def edit(self, name: str, old: str, new: str) -> None:
         text = (self.folder / name).read_text()
@@ -149,7 +152,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(project: Project) -> None
 def test_processes_share_a_cache(project: Project) -> None:
     running = [project.start() for _ in range(4)]
     found = [json.loads(process.communicate(timeout=180)[0]) for process in running]
-    assert len({makespan for _, makespan, *_ in found}) == 1
+    assert len({json.dumps(told) for _, told, _ in found}) == 1
     assert [item.name.endswith(".nkirec") for item in project.cache.iterdir()] == [True]
     assert project.profile()[0]
 

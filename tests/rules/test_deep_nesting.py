@@ -36,6 +36,7 @@ EXPRESSIONS = {
     "locals": "[(locals(), __class__, {}) for i in r]",
     "generator": "[*({} for i in r)]",
     "two": "[{} for i in r async for j in i]",
+    "builtin over a generator": "any(i for i in all(tuple({} for i in r) for i in r))",
 }
 
 

@@ -16,6 +16,7 @@ import nki_lab
 from nki_lab import codes, session
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.coverage import Coverage
+from nki_lab.quantities import share
 from nki_lab.rules import PROGRAM_RULES, TIMED_RULES, ProgramFacts, ProgramRule, TimedRule, check_program
 from nki_lab.session.outcome import Execution
 from tests.snippets import HEADS, Snippet, expectations, findings, snippets
@@ -49,10 +50,10 @@ def said(execution: Execution, code: str) -> Diagnostic:
 
 
 def gain_of(found: Diagnostic) -> int:
-    told = re.search(r"would gain ([\d,]+) ns of ([\d,]+) \((\d+)%\)", found.message)
+    told = re.search(r"would gain ([\d,]+) ns of ([\d,]+) \((\S+ %)\)", found.message)
     assert told
-    gain, whole, share = (int(part.replace(",", "")) for part in told.groups())
-    assert share == round(100 * gain / whole)
+    gain, whole = (int(part.replace(",", "")) for part in told.groups()[:2])
+    assert told[3] == share(gain / whole)
     return gain
 
 
@@ -430,6 +431,11 @@ def test_longer_instructions_gain_what_is_said() -> None:
     assert makespan(short) - makespan(long) == pytest.approx(gain_of(found), rel=0.02)
     assert "256 instructions of 8 columns" in found.message
     assert not long.diagnostics
+
+
+def test_instructions_of_one_column_are_counted_as_such() -> None:
+    found = said(profiled(LENGTHS.format(width=1)), "NKI707")
+    assert "2,048 instructions of 1 column, " in found.message
 
 
 CHAIN: Final = """

@@ -188,6 +188,7 @@ def test_what_is_read_again_is_what_is_read_afresh(texts: list[str]) -> None:
             assert not before.parsed.faults
 
 
+@pytest.mark.extended
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3), st.sampled_from(PIECES)), max_size=6))
 def test_two_changes_far_from_each_other_are_read_as_afresh(edits: list[tuple[int, int, str]]) -> None:

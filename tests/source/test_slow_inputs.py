@@ -10,6 +10,8 @@ import pytest
 from nki_lab.query import Document
 from nki_lab.rules import syntax_error
 
+pytestmark = pytest.mark.extended
+
 HEAD = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n"
 KERNEL = """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import nki_lab
-from nki_lab.source.trees import children
+from nki_lab.source.trees import children, is_signed, numbers_in, without_constants
 
 SILENT = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.type_ignore)
 EVERYTHING = """
@@ -70,3 +70,21 @@ def test_children_come_in_the_order_of_the_source() -> None:
     names = [node.id for node in met(tree) if isinstance(node, ast.Name)]
     assert sorted(names) == sorted("fabcdgij")
     assert names.index("a") < names.index("b") < names.index("c") < names.index("d")
+
+
+@pytest.mark.parametrize("source", [*SOURCES, "x = [1, -2, +3.5, -y, not 1, 'a', {'k': -1, **z}, -(-1)]"])
+def test_constants_and_signed_ones_are_left_out(source: str) -> None:
+    tree = ast.parse(source)
+    left = {id(node.operand) for node in ast.walk(tree) if is_signed(node) and isinstance(node, ast.UnaryOp)}
+    rest = [
+        node
+        for node in ast.walk(tree)
+        if not isinstance(node, (*SILENT, ast.Constant)) and id(node) not in left and not is_signed(node)
+    ]
+    assert list(map(id, without_constants([tree]))) == list(map(id, rest))
+
+
+def test_numbers_are_found_in_every_place() -> None:
+    assert numbers_in([ast.parse("x[1:2] = f(3, k=-4)\nfor i in range(5): y = {6: 'a', 7.0: True}"), None]) == [
+        1, 2, 3, 4, 5, 6,
+    ]  # fmt: skip

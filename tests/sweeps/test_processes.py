@@ -23,6 +23,8 @@ import nki_lab
 from nki_lab.sweeps import Progress, Sweep
 from tests.sweeps import swept
 
+pytestmark = pytest.mark.extended
+
 ROOT = Path(__file__).resolve().parents[2]
 ARGS = ["float32[128,512]"]
 

@@ -588,20 +588,22 @@ export interface Sentence {
 /**
  * The words and single numbers of a message about a whole run.
  *
- * `fault` is the step at which the run failed, -1: it did not; where `fault_after` is true, it failed after that step,
- * before another instruction was issued. `dma_busy` is, by core, the time in which any DMA queue executes, and
- * `dma_waiting` the time in which none does before one will. Messages of older versions have neither, no `bottlenecks`
- * and no `machine`, which is missing of unknown targets too. `core_names` has the words for each core where there are
- * several: "core 1", "rank 2". `loops` are those of the run, outer ones before inner ones; the table `iterations`
- * numbers them. Messages of older versions have neither. `coarse` says that the message has lanes and their sums alone,
- * and that another one with the whole run follows. Stretches of the table `zoom`, where there is one, are 2 to the
- * power `zoom_shift` picoseconds wide.
+ * Of the `steps`, `instructions` are executed: the compiler model leaves the others out; messages of older versions
+ * have no such number. `fault` is the step at which the run failed, -1: it did not; where `fault_after` is true, it
+ * failed after that step, before another instruction was issued. `dma_busy` is, by core, the time in which any DMA
+ * queue executes, and `dma_waiting` the time in which none does before one will. Messages of older versions have
+ * neither, no `bottlenecks` and no `machine`, which is missing of unknown targets too. `core_names` has the words for
+ * each core where there are several: "core 1", "rank 2". `loops` are those of the run, outer ones before inner ones;
+ * the table `iterations` numbers them. Messages of older versions have neither. `coarse` says that the message has
+ * lanes and their sums alone, and that another one with the whole run follows. Stretches of the table `zoom`, where
+ * there is one, are 2 to the power `zoom_shift` picoseconds wide.
  */
 export interface Header {
   readonly kernel: string;
   readonly target: string;
   readonly makespan: number;
   readonly steps: number;
+  readonly instructions?: number;
   readonly fault: number;
   readonly fault_after?: boolean;
   readonly capacity: Capacity;
@@ -624,11 +626,15 @@ export interface Header {
   readonly coarse?: boolean;
 }
 
-/** The facts of a run in a list: `makespan` in picoseconds, and how many equal runs in a row it stands for. */
+/**
+ * The facts of a run in a list: `makespan` in picoseconds, the bounds of its 80 % interval, which those of older
+ * versions do not have, and how many equal runs in a row it stands for.
+ */
 export interface RunAbout {
   readonly kernel: string;
   readonly target: string;
   readonly makespan: number;
+  readonly interval?: readonly number[];
   readonly instructions: number;
   readonly failed: boolean;
   readonly times: number;

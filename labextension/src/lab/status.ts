@@ -1,6 +1,7 @@
 /** The item of the status bar: target of the cell at hand, findings and latency of its notebook. */
 
 import { MIME } from '../_generated/schema';
+import { aboutRuns, latencyOf } from '../saved/runs';
 import type { Commands } from './commands';
 import type { Panel, Tracker } from './jupyter';
 import { element } from './markdown';
@@ -61,17 +62,20 @@ function textOf(panel: Panel, session: Session, target: string): string {
   if (!session.has(panel)) return '';
   const count = session.all(panel).reduce((sum, { findings }) => sum + findings.length, 0);
   const findings = !session.isReady ? 'no language server' : `${count} finding${count === 1 ? '' : 's'}`;
-  const latency = latencyOf(panel);
+  const latency = lastLatency(panel);
   return ['NKI', target, findings, latency].filter(part => part !== '').join(' · ');
 }
 
-/** The latency of the last run that the notebook keeps, as its text says it. */
-function latencyOf(panel: Panel): string {
+/** The latency of the last run that the notebook keeps. Outputs of older versions have it in their text alone. */
+export function lastLatency(panel: Panel): string {
   for (const { outputs } of [...panel.context.model.cells].reverse())
     for (let index = (outputs?.length ?? 0) - 1; index >= 0; index--) {
       const data = outputs?.get(index).data;
       const text = data?.['text/plain'];
-      if (data?.[MIME] === undefined || typeof text !== 'string') continue;
+      if (data?.[MIME] === undefined) continue;
+      const about = aboutRuns(data).at(-1);
+      if (about) return latencyOf(about);
+      if (typeof text !== 'string') continue;
       const found = /[\d.,]+ ?(?:ns|µs|ms|s)\b/.exec(text);
       if (found) return found[0];
     }

@@ -2,7 +2,7 @@
 import type { RunAbout } from '../_generated/schema';
 import { el, replace } from '../dom';
 import * as format from '../format';
-import { latencyOf } from '../saved/runs';
+import { latencyOf, timeOf } from '../saved/runs';
 import type { NotebookRuns, SessionRun } from './runs';
 
 /** A change that is none. */
@@ -34,7 +34,8 @@ export function createRunList(choose: (run: SessionRun) => void): RunList {
 
 function row(run: SessionRun, change: Change, isShown: boolean, choose: (run: SessionRun) => void): HTMLElement {
   const { about, prompt, number } = run;
-  const facts = about === null ? '' : [about.target, format.plural(about.instructions, 'instruction')].join(' · ');
+  const facts =
+    about === null ? '' : [about.target, format.plural(about.instructions, 'instruction')].filter(Boolean).join(' · ');
   return el(
     'li',
     {},
@@ -44,7 +45,12 @@ function row(run: SessionRun, change: Change, isShown: boolean, choose: (run: Se
         type: 'button',
         class: 'nki-session-run',
         'aria-current': isShown ? 'true' : null,
-        title: [`Run ${number}`, prompt && `cell ${prompt}`, run.isShown ? '' : 'not shown by its cell any more']
+        title: [
+          `Run ${number}`,
+          prompt && `cell ${prompt}`,
+          about !== null && timeOf(about),
+          run.isShown ? '' : 'not shown by its cell any more',
+        ]
           .filter(Boolean)
           .join(', '),
         on: { click: () => choose(run) },

@@ -56,6 +56,13 @@ export function latencyOf(about: RunAbout): string {
   return about.failed ? 'stopped' : format.time(about.makespan);
 }
 
+/** The same with its interval: "2.71 µs, 2.19 to 3.27". */
+export function timeOf(about: RunAbout): string {
+  const [low, high] = about.interval ?? [];
+  const isKnown = !about.failed && low !== undefined && high !== undefined;
+  return latencyOf(about) + (isKnown ? format.bounds(low, high, about.makespan) : '');
+}
+
 function isObject(value: unknown): value is SavedRun {
   return typeof value === 'object' && value !== null;
 }
@@ -67,6 +74,7 @@ function isAbout(value: unknown): value is RunAbout {
     typeof about?.kernel === 'string' &&
     typeof about.target === 'string' &&
     typeof about.makespan === 'number' &&
-    typeof about.instructions === 'number'
+    typeof about.instructions === 'number' &&
+    (about.interval === undefined || (Array.isArray(about.interval) && about.interval.every(Number.isFinite)))
   );
 }

@@ -3,7 +3,7 @@ import type { RunAbout } from '../_generated/schema';
 import { el, setAttribute } from '../dom';
 import * as format from '../format';
 import { rest, rove } from '../roving';
-import { latencyOf } from './runs';
+import { latencyOf, timeOf } from './runs';
 
 export interface RunTabs {
   readonly element: HTMLElement;
@@ -44,7 +44,7 @@ export function createRunTabs(abouts: readonly (RunAbout | null)[], choose: (ind
 }
 
 function titleOf(about: RunAbout): string {
-  const parts = [about.kernel, about.target, format.plural(about.instructions, 'instruction'), latencyOf(about)];
+  const parts = [about.kernel, about.target, format.plural(about.instructions, 'instruction'), timeOf(about)];
   if (about.times > 1) parts.push(`${format.count(about.times)} equal runs in a row`);
   return parts.filter(Boolean).join(' · ');
 }

@@ -85,7 +85,7 @@ export function createHeader(
 function titleRow(run: Run, tabs: HTMLElement, layout: HTMLElement): HTMLElement {
   const failed = run.fault >= 0;
   const wrong = failed || run.findings.some(finding => finding.severity === 'error');
-  const said = [run.target, format.plural(run.steps, 'instruction')];
+  const said = [run.target, format.plural(run.instructions, 'instruction')];
   const cancelled = cancelledText(run);
   if (cancelled !== '') said[1] = cancelled;
   if (failed) {

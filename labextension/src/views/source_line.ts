@@ -88,7 +88,7 @@ function shareBar(run: Run, { shares, largest }: Listing, line: number): HTMLEle
   if (!found || found.share < 0.0005) return [];
   const hue = run.lanes[found.lane]?.hue ?? NO_HUE;
   const width = `${Math.max(1, (BAR * found.share) / Math.max(largest, 1e-9)).toFixed(1)}px`;
-  const text = found.share < 0.005 ? '< 1 %' : `${Math.round(100 * found.share)} %`;
+  const text = format.percent(found.share);
   const title = `${format.time(found.critical)} on the critical path, ${format.time(found.busy)} of work`;
   return [
     el('i', { class: 'nki-share-bar', style: { '--hue': `var(--nki-${hue})`, width } }),

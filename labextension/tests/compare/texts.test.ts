@@ -13,6 +13,7 @@ describe('changes', () => {
   test('that have no digit which is written are none', () => {
     expect(change(of(9_486_183, 9_486_000))).toBe('0');
     expect(change(of(9_486_183, 9_485_000))).toBe('−1 ns');
+    expect([change(of(0.5, 0.5001, 'share')), change(of(0.2, 0.384, 'share'))]).toEqual(['0', '+18.4']);
   });
 
   test('in percent have the digits of the sentence above them, and no sign where they are hardly any', () => {

@@ -6,7 +6,8 @@ import type { NotebookPanel } from '../../src/panel/jupyter';
 import { changeOf } from '../../src/panel/list';
 import { KEPT, LISTED, NotebookRuns } from '../../src/panel/runs';
 import { Awake } from '../../src/saved/resting';
-import { aboutRuns, pictureOf, savedRuns, type Bundle } from '../../src/saved/runs';
+import { aboutRuns, pictureOf, savedRuns, timeOf, type Bundle } from '../../src/saved/runs';
+import type { RunAbout } from '../../src/_generated/schema';
 
 const about = (makespan: number, more: object = {}): object => ({
   kernel: 'k', target: 'trn2', makespan, instructions: 4, failed: false, times: 1, ...more,
@@ -50,6 +51,15 @@ const output = (makespan: number): Bundle => ({
   [MIME]: { version: 1, message: `m${(messages += 1)}` },
   [ABOUT_MIME]: [about(makespan)],
   'image/png': 'AAAA',
+});
+
+describe('the time of a run in a list', () => {
+  it('has its interval where that is known', () => {
+    const timed = (more: object): string => timeOf(about(2_710_000, more) as RunAbout);
+    expect(timed({ interval: [2_190_000, 3_271_000] })).toBe('2.71 µs, 2.19 to 3.27');
+    expect(timed({})).toBe('2.71 µs');
+    expect(timed({ interval: [2_190_000, 3_271_000], failed: true })).toBe('stopped');
+  });
 });
 
 describe('the runs of a notebook', () => {

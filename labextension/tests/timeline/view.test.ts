@@ -170,7 +170,7 @@ describe('the timeline', () => {
     store.set({ area: { from: 300_000, to: 700_000 } });
     draw('area');
     const facts = texts(element, '.nki-tl-fact');
-    expect(facts.slice(0, 3)).toEqual(['400 ns', 'Instructions 2', 'Busy Tensor 50 % · Vector 40 %']);
+    expect(facts.slice(0, 3)).toEqual(['400 ns', 'Steps 2', 'Busy Tensor 50 % · Vector 40 %']);
     element.querySelector<HTMLElement>('[aria-label="Clear the range"]')?.click();
     expect(store.state.area).toBeNull();
     store.set({ area: { from: 5000, to: 5000 } });

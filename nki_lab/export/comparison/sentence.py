@@ -11,8 +11,9 @@ from typing import Final
 
 from nki_lab.comparison.compared import Compared, LineDifference, Side
 from nki_lab.comparison.places import Place
-from nki_lab.export.formatting import THIN, TIMES, bounds, duration, file_name, number, share, size
+from nki_lab.export.formatting import file_name
 from nki_lab.kernel_runtime.vocabulary import reason
+from nki_lab.quantities import THIN, bounds, decimal, duration, number, share, size, unit_of, whole
 
 _MOST: Final = 3
 """Lines that a sentence names."""
@@ -21,6 +22,7 @@ _SMALL: Final = 0.1
 _MAIN: Final = 0.9
 """A part of a line's change that is this share of it stands for the line; what is missing goes to everything else."""
 _CODE: Final = 80  # characters of a source line
+_NANOSECOND: Final = 1000  # picoseconds
 _SHORT: Final = 32  # characters of a line in the sentence
 _EDITS: Final = 3
 
@@ -84,7 +86,8 @@ def _main(line: LineDifference) -> tuple[str, int]:
 
 def _quantum(picoseconds: int) -> int:
     """Return the time that the last digit of a duration stands for: two decimals of its unit, or a nanosecond."""
-    return next((unit // 100 for unit, _ in TIMES if round(picoseconds, -3) >= unit), 1000)
+    unit = unit_of(picoseconds)
+    return unit // 100 if unit > _NANOSECOND else _NANOSECOND
 
 
 def _rounded(picoseconds: int, quantum: int) -> int:
@@ -232,18 +235,18 @@ def amount_text(value: float | None, unit: str) -> str:
         case "ps":
             return duration(round(value))
         case "bytes":
-            return size(value)
+            return size(whole(value))
         case "share":
             return share(value)
         case _:
-            return number(round(value))
+            return number(whole(value))
 
 
 def change_text(value: float | None, unit: str) -> str:
     """Return a change with its sign; "0" for none, and for one that has no digit which is written."""
     if value is None:
         return "–"
-    text = f"{100 * abs(value):.1f} points" if unit == "share" else amount_text(abs(value), unit)
+    text = f"{decimal(100 * abs(value))} points" if unit == "share" else amount_text(abs(value), unit)
     return f"{'−' if value < 0 else '+'}{text}" if float(text.split()[0].replace(THIN, "")) else "0"
 
 

@@ -16,6 +16,7 @@ from nki_lab.isa.dtype import dtype_of
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, whole
 from nki_lab.kernel_runtime.vocabulary import ROLES, SPACES
+from nki_lab.quantities import in_nanoseconds
 
 PARTITIONS: Final = (0, 32, 64, 96)
 """The partitions of SBUF that profiles sample."""
@@ -49,12 +50,12 @@ class _Placed:
     def _of_core(self, core: int, shares: Mapping[str, Array]) -> dict[str, Array]:
         mine = self.core == core
         times, place = np.unique(np.concatenate((self.start[mine], self.end[mine])), return_inverse=True)
-        out = {"timestamp": times // 1000, "pcore_idx": np.full(len(times), core)}
+        out = {"timestamp": in_nanoseconds(times), "pcore_idx": np.full(len(times), core)}
         for name, share in shares.items():
             change = np.zeros(len(times))
             np.add.at(change, place, np.concatenate((share[mine], -share[mine])))
             out[name] = np.maximum(np.round(np.cumsum(change), 6), 0)
-        # Of several times within a nanosecond the last one counts.
+        # Of several times with the same nanosecond the last one counts.
         keep = np.append(out["timestamp"][1:] != out["timestamp"][:-1], True) if len(times) else np.zeros(0, bool)
         return {name: column[keep] for name, column in out.items()}
 
@@ -97,8 +98,8 @@ def sbuf_allocations(recording: Recording) -> dict[str, list[object]]:
             if not int(placed.low[number]) <= partition < int(placed.high[number]):
                 continue
             values = {
-                "start_ts": int(placed.start[number]) // 1000,
-                "end_ts": int(placed.end[number]) // 1000,
+                "start_ts": in_nanoseconds(int(placed.start[number])),
+                "end_ts": in_nanoseconds(int(placed.end[number])),
                 "start_address": byte,
                 "end_address": byte + int(placed.bytes[number]) - 1,
                 "partition": partition,

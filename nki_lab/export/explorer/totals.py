@@ -12,7 +12,8 @@ from nki_lab.export.findings import numbered, queues
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
-from nki_lab.kernel_runtime.recording.digest import executing
+from nki_lab.kernel_runtime.recording.digest import digest, executing
+from nki_lab.quantities import in_nanoseconds
 
 Columns = dict[str, Any]
 
@@ -41,7 +42,9 @@ def active_time(recording: Recording) -> Columns:
         if lane.kind == "dma":
             continue
         mine = slice(*recording.lane_span(lane.number))
-        begin, end = merged(table["start"][mine] // 1000, (table["start"][mine] + table["duration"][mine]) // 1000)
+        begin, end = merged(
+            *map(in_nanoseconds, (table["start"][mine], table["start"][mine] + table["duration"][mine]))
+        )
         out["start_ts"] += begin.tolist()
         out["end_ts"] += end.tolist()
         out["duration_ns"] += (end - begin).tolist()
@@ -63,11 +66,12 @@ def opcodes(recording: Recording) -> Columns:
     lanes, (known, of_op) = recording.lanes, numbered(recording.texts("ops", "name"))
     count, time = (np.zeros((len(lanes), len(known)), np.int64) for _ in range(2))
     for low, high in pieces(len(recording)):
-        lane, op = recording.rows["lane"][low:high], of_op[recording.rows["op"][low:high]]
+        executed = recording.executed[low:high]
+        lane, op = recording.rows["lane"][low:high][executed], of_op[recording.rows["op"][low:high][executed]]
         np.add.at(count, (lane, op), 1)
-        np.add.at(time, (lane, op), recording.rows["duration"][low:high])
+        np.add.at(time, (lane, op), recording.rows["duration"][low:high][executed])
     pairs = [(lane, op) for lane in lanes if lane.kind != "dma" for op in np.flatnonzero(count[lane.number]).tolist()]
-    spent = [int(time[lane.number, op]) // 1000 for lane, op in pairs]
+    spent = [in_nanoseconds(int(time[lane.number, op])) for lane, op in pairs]
     return {
         "engine": [ENGINES.get(lane.name, lane.name) for lane, _ in pairs],
         "opcode": [known[op] for _, op in pairs],
@@ -81,23 +85,23 @@ def opcodes(recording: Recording) -> Columns:
 def summary(recording: Recording) -> Columns:
     """The one row of Summary. Times are seconds."""
     end, times = recording.makespan / 1e12, recording.lane_times[:, 0]
-    counts = recording.table("lane_spans")["rows"][:]
-    results = recording.summary
-    out: Columns = {"total_time": end, "event_count": len(recording), "total_row_count": len(recording)}
+    counts = [lane.rows for lane in digest(recording).lanes]
+    results, count = recording.summary, recording.instructions
+    out: Columns = {"total_time": end, "event_count": count, "total_row_count": count}
     for engine in ENGINES:
         mine = [lane.number for lane in recording.lanes if lane.name == engine]
         spent = float(times[mine].sum()) / 1e12
         out[f"{engine}_engine_instruction_time"] = out[f"{engine}_engine_active_time"] = spent
         out[f"{engine}_engine_active_time_percent"] = 100 * spent / (end * len(mine)) if end and mine else 0.0
-        out[f"{engine}_engine_instruction_count"] = int(counts[mine].sum())
+        out[f"{engine}_engine_instruction_count"] = sum(counts[lane] for lane in mine)
     dma = queues(recording)
     begin, stop = executing(recording, dma)
     active = int((stop - begin).sum()) / 1e12
-    moved = sum(
-        int(recording.rows["bytes"][low:high][np.isin(recording.rows["lane"][low:high], dma)].sum(dtype=np.int64))
-        for low, high in pieces(len(recording))
-    )
-    transfers = int(counts[dma].sum())
+    moved = 0
+    for low, high in pieces(len(recording)):
+        is_moved = np.isin(recording.rows["lane"][low:high], dma) & recording.executed[low:high]
+        moved += int(recording.rows["bytes"][low:high][is_moved].sum(dtype=np.int64))
+    transfers = sum(counts[lane] for lane in dma)
     out |= {
         "dma_active_time": active,
         "dma_active_time_percent": 100 * active / end if end else 0.0,
@@ -120,7 +124,7 @@ def metadata(recording: Recording, arch: Arch) -> Columns:
         "num_physical_cores": max((lane.core for lane in recording.lanes), default=0) + 1,
         "vnc_enabled": any(lane.core for lane in recording.lanes),
         "first_hw_timestamp": 0,
-        "last_hw_timestamp": recording.makespan // 1000,
+        "last_hw_timestamp": in_nanoseconds(recording.makespan),
         "first_ts": "1970-01-01 00:00:00+00:00",
         "last_ts": "1970-01-01 00:00:00+00:00",
         "dma_ddr_bandwidth": arch.dma_engines * arch.dma_peak_bytes_per_ns * 1e9,

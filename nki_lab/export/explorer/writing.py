@@ -1,6 +1,6 @@
 """A recording as a Neuron Explorer profile: a folder with one Parquet file a table.
 
-Picoseconds become the nanosecond they are in, so that rows of a lane stay apart. A transfer is one row of
+Times are the nearest nanoseconds, as the schema has whole ones; rows of a lane stay apart. A transfer is one row of
 DmaPacketAggregated and one packet: the model does not cut transfers into descriptors. What a recording does not know
 is null, or a neutral value where the profile's schema wants one.
 """
@@ -24,6 +24,7 @@ from nki_lab.extras import extra
 from nki_lab.file_system import arrow_path
 from nki_lab.kernel_runtime.recording import Lane, Recording
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
+from nki_lab.quantities import in_nanoseconds
 
 Batch = Mapping[str, Any]
 
@@ -134,16 +135,17 @@ class _Profile:
         self._queue = {lane: index for index, lane in enumerate(queues(recording))}
 
     def _batches(self, dma: bool) -> Iterator[Array]:
-        """Rows of the DMA queues, or of the engines, in program order."""
+        """Executed rows of the DMA queues, or of the engines, in program order."""
         for low, high in pieces(len(self._recording), _ROWS):
-            found = np.flatnonzero(self._is_dma[self._recording.rows["lane"][low:high]] == dma)
+            is_chosen = self._is_dma[self._recording.rows["lane"][low:high]] == dma
+            found = np.flatnonzero(is_chosen & self._recording.executed[low:high])
             if len(found):
                 yield found + low
 
     def _times(self, rows: Array) -> dict[str, Array]:
-        start = self._recording.rows["start"][rows]
-        end = (start + self._recording.rows["duration"][rows]) // 1000
-        return {"start_ts": start // 1000, "end_ts": end, "duration_ns": end - start // 1000}
+        begin = self._recording.rows["start"][rows]
+        start, end = map(in_nanoseconds, (begin, begin + self._recording.rows["duration"][rows]))
+        return {"start_ts": start, "end_ts": end, "duration_ns": end - start}
 
     def _lanes(self, rows: Array) -> list[Lane]:
         return [self._recording.lanes[lane] for lane in self._recording.rows["lane"][rows].tolist()]
@@ -170,8 +172,8 @@ class _Profile:
                 "id": rows,
                 "pc": _count(counters, recording.rows["lane"][rows].tolist()),
                 "bir_id": [str(row) for row in rows.tolist()],
-                "evt_wait_time_ns": recording.rows["start"][rows] // 1000
-                - (recording.rows["start"][rows] - waits[rows]) // 1000,
+                "evt_wait_time_ns": in_nanoseconds(recording.rows["start"][rows])
+                - in_nanoseconds(recording.rows["start"][rows] - waits[rows]),
                 "nki_source_location": [places[site] for site in recording.rows["site"][rows].tolist()],
                 **{
                     f"{name}_{word}_bytes": moved[:, number, direction]
@@ -240,17 +242,20 @@ class _Profile:
         }
 
     def flows(self) -> Iterator[Batch]:
-        edges, rows = self._recording.table("edges"), self._recording.rows
+        edges, rows, executed = self._recording.table("edges"), self._recording.rows, self._recording.executed
         names = np.array([INSTRUCTION, TRANSFER])
         for low, high in pieces(len(edges), _ROWS):
-            before, after = edges["before"][low:high], edges["row"][low:high]
+            before, after, kinds = (edges[name][low:high] for name in ("before", "row", "kind"))
+            are_executed = executed[before] & executed[after]
+            before, after, kinds = (column[are_executed] for column in (before, after, kinds))
             yield {
                 "in_id": before,
                 "out_id": after,
                 "in_table": names[self._is_dma[rows["lane"][before]].astype(int)],
                 "out_table": names[self._is_dma[rows["lane"][after]].astype(int)],
-                "dependency_type": [DEPENDENCIES[kind] for kind in edges["kind"][low:high].tolist()],
-                "gap_time": rows["start"][after] // 1000 - (rows["start"][before] + rows["duration"][before]) // 1000,
+                "dependency_type": [DEPENDENCIES[kind] for kind in kinds.tolist()],
+                "gap_time": in_nanoseconds(rows["start"][after])
+                - in_nanoseconds(rows["start"][before] + rows["duration"][before]),
             }
 
     def tensors(self) -> Iterator[Batch]:
@@ -271,7 +276,7 @@ class _Profile:
         times, rates = dma_rate(self._recording)
         moved = np.concatenate(([0.0], np.cumsum(rates[:-1] * np.diff(times) / 1000)))[: len(times)]
         yield {
-            "timestamp": times // 1000,
+            "timestamp": in_nanoseconds(times),
             "current_throughput": rates * 1e9,
             "total_transfer_bytes": np.round(moved).astype(np.int64),
         }

@@ -207,6 +207,10 @@ class activation_reduce:
     }
     history = {"activation_table": "op"}
 
+    def keeps_state(use: Use) -> bool:
+        """Return True: the sums stay in the registers, with and without a `reduce_res`."""
+        return True
+
     implicit_operands = _bias_constant
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:

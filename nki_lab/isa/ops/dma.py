@@ -376,6 +376,13 @@ def _transpose_notes(use: Use) -> list[Diagnostic]:
     gathers = src.indirect == "vector"
     notes = (
         (
+            use.space("dst") == HBM,
+            "dst",
+            "dst is in HBM",
+            "dst is in SBUF",
+            "transpose into a tile, and store it with nisa.dma_copy",
+        ),
+        (
             gathers and len(src.shape) == 4 and src.shape[1] != 1 and src.shape[2] != 1,
             "src",
             f"src {tuple(src.shape)} is gathered with two middle dimensions",

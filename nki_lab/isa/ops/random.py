@@ -188,6 +188,11 @@ def _uniform(bits: Words) -> NDArray[np.float32]:
     return numbers
 
 
+def _moves_generators(_use: Use) -> bool:
+    """Always: a call leaves the generators of its engine in another state, and later calls draw other numbers."""
+    return True
+
+
 def _from(generation: int, engine: enums.engine, what: str, remedy: str, **refuses: str) -> Predicate:
     """Limit: an engine does `what` from a generation on; the other one always does."""
 
@@ -226,6 +231,8 @@ class rng:
 
     continuous = False
 
+    keeps_state = _moves_generators
+
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         out.dst[...] = _bits(state, use).reshape(out.dst.shape).astype(out.dst.dtype, copy=False)
 
@@ -258,6 +265,8 @@ class rand2:
     example = {"dst": "sbuf float32 128x64", "min": 0.0, "max": 1.0}
 
     continuous = False
+
+    keeps_state = _moves_generators
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         out.dst[...] = (ins.max - ins.min) * _uniform(_bits(state, use)).reshape(out.dst.shape) + ins.min
@@ -316,6 +325,8 @@ class dropout:
 
     continuous = False
 
+    keeps_state = _moves_generators
+
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         dropped = _uniform(_bits(state, use)).reshape(out.dst.shape) < ins.prob
         blend(dropped, ins.data.dtype.type(0), ins.data, out.dst)
@@ -334,6 +345,8 @@ class set_rng_seed:
     example = {"src_seeds": "sbuf uint32 1x1"}
 
     precision = "bits"
+
+    keeps_state = _moves_generators
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         state.random["vector"] = seeded(int(ins.src_seeds.reshape(-1)[0]), len(state.vector_accumulators), "vector")
@@ -386,6 +399,8 @@ class rand_set_state:
 
     choose = "gpsimd"
     precision = "native"
+
+    keeps_state = _moves_generators
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         lanes_of(_generators(state, use.engine), use, "src_seeds")[...] = ins.src_seeds

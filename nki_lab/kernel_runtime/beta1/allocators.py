@@ -5,7 +5,6 @@ Tiles that an allocator puts on the same bytes share them, as on the chip.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from nki_lab.isa.arch import V3
 from nki_lab.kernel_runtime.issue.context import local
 from nki_lab.kernel_runtime.issue.source_location import user_frame
 from nki_lab.kernel_runtime.tensor import MemoryRegion
+from nki_lab.late_annotations import signature_of
 from nki_lab.source_files import line_of
 
 Place = Callable[[tuple[int, ...], int, int], tuple[int, int]]
@@ -44,7 +44,7 @@ def _callback(func: Callable[..., Any]) -> Callable[..., Any]:
     others that `functools.partial` gave. One with other names gets them by position.
     """
     try:
-        names = inspect.signature(func).parameters
+        names = signature_of(func).parameters
     except (TypeError, ValueError):  # a callable without a signature
         return func
     if not set(_PARAMETERS) <= set(names):

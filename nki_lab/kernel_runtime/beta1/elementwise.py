@@ -18,11 +18,12 @@ from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import BOOL, F32, DType, dtype_of, promote
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
 from nki_lab.kernel_runtime.beta1.builder import current
+from nki_lab.kernel_runtime.beta1.index import Index, Mask
 from nki_lab.kernel_runtime.beta1.masking import MaskLike, Shape, common_shape, masked
 from nki_lab.kernel_runtime.beta1.refused_names import unmodelled
 from nki_lab.kernel_runtime.beta1.subscript import Subscript, axes_of, checked, moved_by_tile
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
-from nki_lab.kernel_runtime.language import namespaces, operations
+from nki_lab.kernel_runtime.language import composites, namespaces, operations
 from nki_lab.kernel_runtime.language.operations import Operand, as_op, dressed, kind_of
 from nki_lab.kernel_runtime.tensor import NkiTensor, make_view, psum, sbuf
 
@@ -31,6 +32,8 @@ _UNARY = tuple(n for n in _CURRENT if n != "copy" and (n in ACTIVATIONS or (n in
 _TRUTH = frozenset(
     ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor")
 )
+_ROUNDED_DOWN = {"mod": composites.mod, "floor_divide": composites.quotient}
+"""Operators of several instructions. `//` has no function in `nl`: it is the quotient that `%` leaves the rest of."""
 _LOGICAL = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor"}
 
 
@@ -42,10 +45,17 @@ def operand(value: object, function: str, name: str) -> NkiTensor:
             f"nl.{function}: {name} is {value!r} ({type(value).__name__}), it must be a tensor",
             operand=name,
             limit=f"{name} is a tensor",
-            help="load arrays with nl.load first",
+            help=_remedy(value),
         )
     require_tile(value)
     return value
+
+
+def _remedy(value: object) -> str:
+    """Return what to do about a value that is no operand."""
+    if isinstance(value, (Index, Mask)):
+        return "indices become tiles by nisa.iota; masks are made by Python's comparisons, as in i_p < n"
+    return "pass arrays as arguments, and load them with nl.load first"
 
 
 def two_dimensional(value: object, function: str, name: str, help: str) -> NkiTensor:
@@ -113,11 +123,18 @@ def in_sbuf(tile: NkiTensor) -> NkiTensor:
 
 
 def result_dtype(name: str, x: object, y: object, dtype: object) -> DType:
-    """Return the dtype of `x name y`: bool of truth values, else the promoted dtype, bare numbers being widest."""
+    """Return the dtype of `x name y`: bool of truth values, else the promoted dtype, bare numbers being widest.
+
+    Bits stay bits: of uint32 and a bare number, which promote to float32, an operator on bits gives uint32.
+    """
     if dtype is not None:
         return dtype_of(dtype)
-    sides = [item._dtype if isinstance(item, NkiTensor) else item for item in (x, y)]
-    return BOOL if name in _TRUTH else promote(*sides)
+    if name in _TRUTH:
+        return BOOL
+    tiles = [item._dtype for item in (x, y) if isinstance(item, NkiTensor)]
+    kind = promote(*[item._dtype if isinstance(item, NkiTensor) else item for item in (x, y)])
+    bits = len(tiles) == 1 and name in ALU and ALU[name].category == "bitvec"
+    return tiles[0] if bits and tiles[0].is_integer and not kind.is_integer else kind
 
 
 def binary(
@@ -164,7 +181,7 @@ def _side(value: Operand, name: str, which: str) -> NkiTensor | Number:
         f"nl.{name}: {which} is a {type(value).__name__}, it must be a tensor or a number",
         operand=which,
         limit=f"{which} is a tensor or a number",
-        help="indices become tiles by nisa.iota, arrays are passed as arguments",
+        help=_remedy(value),
     )
 
 
@@ -217,8 +234,8 @@ def operator(name: str, left: Any, right: Any) -> Any:
         return binary("multiply", left, -1, left._dtype)
     if name in ("abs", "invert"):
         return unary("logical_not" if name == "invert" and left._dtype is BOOL else name, left)
-    if name == "mod":
-        return both(name, _CURRENT[name], left, right, partitions=False)
+    if name in _ROUNDED_DOWN:
+        return both(name, _ROUNDED_DOWN[name], left, right, partitions=False)
     if name == "matmul":
         raise coded_error(
             "NKI017",

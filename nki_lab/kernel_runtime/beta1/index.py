@@ -61,7 +61,7 @@ class Mask:
     def __invert__(self) -> Mask:
         if len(self.terms) == 1:
             return Mask((-self.terms[0] - 1,))
-        return Mask((), refusal="~ of a conjunction leaves no single box")
+        return Mask((), refusal=self.refusal or "~ of a conjunction leaves no single box")
 
     def __bool__(self) -> bool:
         if branches_on_it() is not False:  # unknown without source text: a wrong branch would be silent

@@ -139,6 +139,8 @@ def _plan(
     tensors: Sequence[NkiTensor],
 ) -> None:
     """Keep how a call without a mask was recorded, where its instruction took its tensors as they are."""
+    if spelling.arrange is not None:
+        spelling.arrange(values)
     live, fixed = _operands(instruction, values)
     places = places_of(live, tensors)
     if places is None or len(places) < len(names) or spelling.result is None:
@@ -393,6 +395,8 @@ def _with_result(
         sizes, kind, space = result(bound)
         shape, own = operations.tile_shape(tuple(sizes)), MemoryRegion(space)
         tile = builder.allocate(shape, _result_dtype(bound, names, generic["dtype"], kind), generic["buffer"] or own)
+        if spelling.arrange is not None:
+            spelling.arrange(bound)
         try:
             record(instruction, bound | {spelling.returns: tile}, generic["name"])
         except NkiError:

@@ -11,8 +11,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nki_lab.diagnostic import coded_error
-from nki_lab.isa.dtype import DTYPES, constant_of, dtype_of
+from nki_lab.diagnostic import coded_error, diagnose, error_of
+from nki_lab.isa.dtype import DTYPES, DType, constant_of, dtype_of
 from nki_lab.isa.enums import oob_mode
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.beta1.allocators import Placement
@@ -33,7 +33,9 @@ from nki_lab.kernel_runtime.beta1.masking import MaskLike, cut_tensors, masked
 from nki_lab.kernel_runtime.beta1.subscript import checked
 from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.language.operations import Operand, kind_of, tile_shape
-from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, psum, sbuf
+from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, make_view, psum, row_major, sbuf
+from nki_lab.kernel_runtime.tensor.buffer import InvalidBuffer
+from nki_lab.kernel_runtime.tensor.refusal import require_valid
 
 _REGIONS = {region.value: region for region in MemoryRegion} | {"hbm": MemoryRegion.private_hbm}
 
@@ -46,15 +48,9 @@ def ndarray(shape: Any, dtype: object, buffer: Any = None, name: str = "", **_hi
         sizes = tuple(s.real if isinstance(s, int) else s for s in shape) if isinstance(shape, (tuple, list)) else shape
         return builder.allocate(sizes, dtype, region, name=name)
     blocks, tile = split_shape(shape)
-    if len(tile) < 2:
-        raise coded_error(
-            "NKI307",
-            f"an on-chip tensor of shape {tuple(shape)}",
-            operand="shape",
-            limit="SBUF and PSUM tensors have a partition dimension and at least one free dimension",
-            help=f"write {(*blocks, *tile, 1)}",
-        )
     kind = dtype_of(dtype)
+    if len(tile) < 2:
+        return _too_flat(blocks, tile, kind, region, name)
     place = buffer.place if isinstance(buffer, Placement) else None
     builder.places_tensors |= place is not None
     if blocks:
@@ -84,6 +80,27 @@ def ndarray(shape: Any, dtype: object, buffer: Any = None, name: str = "", **_hi
     )
 
 
+def _too_flat(
+    blocks: tuple[int, ...], tile: tuple[int, ...], kind: DType, region: MemoryRegion, name: str
+) -> NkiTensor:
+    """A tensor on the chip without a free dimension, which may be made, and is no operand; NKI307 without any.
+
+    Public kernels make a vector by `nl.ndarray((nl.par_dim(128),), ...)` and give its name to what nl.load returns.
+    """
+    fault = diagnose(
+        "NKI307",
+        f"an on-chip tensor of shape {(*blocks, *tile)}",
+        operand="shape",
+        limit="tiles of SBUF and PSUM have a partition dimension and at least one free dimension",
+        help=f"make it with the shape {(*blocks, *tile, 1)}",
+    )
+    if not tile:
+        raise error_of(fault)
+    buffer = current().allocate((*tile, 1), kind, region, name=name)._buffer
+    shape = (*blocks, *tile)
+    return make_view(InvalidBuffer(buffer, fault), shape, row_major(shape), 0, kind)
+
+
 def _region(buffer: Any) -> Any:
     if buffer is None:
         return sbuf
@@ -106,6 +123,7 @@ def full(shape: Any, fill_value: Any, dtype: object, buffer: Any = None, name: s
             limit="nl.zeros, ones and full make tiles in SBUF and PSUM that the compiler places",
             remedy=f"make it with nl.ndarray, and {fill}",
         )
+    require_valid(tensor)
     value = plain_number(fill_value)
     for tile in tiles_of(tensor):
         if value == 0 and tile._buffer.space is psum and tile._buffer.address is None:

@@ -172,6 +172,14 @@ def subscript(tensor: NkiTensor, key: Any) -> NkiTensor:
                 limit="masks are passed as mask=",
                 help="index with the range that is left, or pass mask= to the instruction",
             )
+        if item is None:
+            raise refuse(
+                "NKI304",
+                f"dimension {keys.index(None)} of a subscript is None",
+                tensor,
+                limit="a subscript of a tensor has no new dimensions",
+                help="give them to the indices, as in nl.arange(n)[:, None, None], or use nl.expand_dims(tensor, axis)",
+            )
         plain = plain and not isinstance(item, (Index, NkiTensor, MovedIndex))
     return (resolve_basic if plain else _advanced)(checked(tensor), keys)
 
@@ -203,23 +211,24 @@ def _flattened(key: Any) -> tuple[Any, ...]:
 
 def _advanced(tensor: NkiTensor, keys: tuple[Any, ...]) -> NkiTensor:
     rank = len(tensor._shape)
-    if len(keys) != rank:
-        raise refuse(
-            "NKI304",
-            f"{len(keys)} indices for the {rank} dimensions of {tensor._shape}",
-            tensor,
-            limit="index expressions name every dimension of the tensor",
-            help="index each dimension with nl.arange, nl.mgrid or an integer",
-        )
     for dim, item in enumerate(keys):
         if isinstance(item, (slice, DynamicSlice)) or item is Ellipsis:
             raise refuse(
                 "NKI304",
-                f"dimension {dim} is sliced and others are indexed by nl.arange or nl.mgrid",
+                f"dimension {dim} is {'...' if item is Ellipsis else 'sliced'} and others are indexed by nl.arange, "
+                "nl.mgrid or a tile",
                 tensor,
                 limit="one subscript uses slices or index expressions; integers go with both",
                 help="index every dimension with nl.arange or nl.mgrid",
             )
+    if len(keys) != rank:
+        raise refuse(
+            "NKI304",
+            f"{len(keys)} {'index' if len(keys) == 1 else 'indices'} for the {rank} dimensions of {tensor._shape}",
+            tensor,
+            limit="index expressions name every dimension of the tensor",
+            help="index each dimension with nl.arange, nl.mgrid or an integer",
+        )
     tiles = [dim for dim, item in enumerate(keys) if isinstance(item, NkiTensor)]
     if tiles and tensor._buffer.on_chip and tiles[0] > 0:  # one number beside walked partitions
         keys = tuple(moved_by_tile(item, Index((), (), 0, ())) or item for item in keys)
@@ -363,8 +372,7 @@ def _gathered(tensor: NkiTensor, keys: tuple[Any, ...], tiles: list[int]) -> Nki
     if rows.size == 1 and any(item.ndim == rank and item.shape[0] > 1 for item in walks):
         picked = tensor.select(0, rows)
         return _strided(picked, rest, picked._indirect)
-    column = rows.reshape((rows.size, 1)) if rows.size == rows._shape[0] else rows  # the walk may have more dimensions
-    _, record = vector_select(tensor, 0, column)
+    _, record = vector_select(tensor, 0, _column(rows))
     around = max(rank, 2) - 1  # the other dimensions of the view, over which a row number is the same
     axes = ((axes_of(rows) or (frozenset(),))[0], *[frozenset()] * around)
     walk = Index((rows._shape[0], *[1] * around), (1, *[0] * around), 0, axes)
@@ -379,6 +387,15 @@ def _gathered(tensor: NkiTensor, keys: tuple[Any, ...], tiles: list[int]) -> Nki
     key = view._extra
     view._extra = Subscript(key.indices[1:], key.sizes[1:], key.rank, key.axes)
     return checked(view)
+
+
+def _column(rows: NkiTensor) -> NkiTensor:
+    """The row number of each partition: of a view that walks more dimensions and repeats it along them, the first."""
+    if any(rows._strides[1:]) and rows.size != rows._shape[0]:
+        return rows
+    return make_view(
+        rows._buffer, (rows._shape[0], 1), (rows._strides[0], 1), rows._offset, rows._dtype, rows._indirect
+    )
 
 
 def _without_first(tensor: NkiTensor, dim: int, position: int) -> NkiTensor:

@@ -15,7 +15,7 @@ from nki_lab.kernel_runtime.interpreter.module_states import ModuleStates
 from nki_lab.kernel_runtime.interpreter.namespaces import beta1_dialect
 from nki_lab.kernel_runtime.interpreter.observing import observed
 from nki_lab.kernel_runtime.interpreter.parameter_uses import tensor_parameters
-from nki_lab.kernel_runtime.interpreter.signatures import Launches, best, launches
+from nki_lab.kernel_runtime.interpreter.signatures import HostRun, Launches, best, launches
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, UserClass, modest
 from nki_lab.kernel_runtime.interpreter.variables import Variable
 from nki_lab.source.module import ModuleSource
@@ -32,6 +32,7 @@ __all__ = [
     "Demand",
     "EnumMember",
     "Evaluation",
+    "HostRun",
     "Instance",
     "KnownCalls",
     "Launches",

@@ -36,6 +36,7 @@ from nki_lab.kernel_runtime.interpreter.limits import (
 from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
 from nki_lab.kernel_runtime.interpreter.module_states import ModuleStates
 from nki_lab.kernel_runtime.interpreter.namespaces import beta1_dialect
+from nki_lab.kernel_runtime.interpreter.signatures import HostRun
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Names, Value
 from nki_lab.kernel_runtime.interpreter.variables import Variable, is_telling, variable_of
 from nki_lab.kernel_runtime.ir import Program, Site
@@ -145,6 +146,7 @@ def evaluate(
     library: ModuleFinder | None = None,
     assumptions: Assumptions | None = None,
     inner: bool = False,
+    host: tuple[HostRun, tuple[str, str]] | None = None,
     known_calls: KnownCalls | None = None,
     states: ModuleStates | None = None,
 ) -> Evaluation:
@@ -152,9 +154,10 @@ def evaluate(
 
     Executes and imports nothing of the module's; `library` has the modules that it takes functions from, without one
     those are unknown. With `assumptions`, they take the place of `arguments`. An `inner` function is called as by a
-    kernel: it may take and return tensors on the chip. Calls among `known_calls`, of evaluations for the same target
-    and options, are not evaluated again; evaluations with assumptions have known calls of their own. Modules among
-    `states` are not evaluated again. Does not raise for anything the module contains.
+    kernel: it may take and return tensors on the chip. Of a kernel that another function makes, `host` is a run of the
+    code that launches it, with its file and qualified name. Calls among `known_calls`, of evaluations for the same
+    target and options, are not evaluated again; evaluations with assumptions have known calls of their own. Modules
+    among `states` are not evaluated again. Does not raise for anything the module contains.
     """
     budget = budget or Budget()
     begun = budget.begun or (lambda _name: None)
@@ -162,6 +165,8 @@ def evaluate(
     states = states or ModuleStates()
     first = budget if assumptions is None else replace(budget, steps=states.steps_of(key, budget.steps))
     interpreter = assemble(module, first, library=library)
+    if host is not None:
+        host[0].lend(interpreter)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
     front_end = beta1_dialect() if dialect == "beta1" else None
     plain = GridBuilder if arguments.grid else KernelBuilder
@@ -173,16 +178,20 @@ def evaluate(
     module_steps = of_module = 0
     with module.shown(), interpreter.modules.opened, np.errstate(all="ignore"):
         try:
-            states.enter(key, interpreter, run_module, first.steps)
+            if host is None:
+                states.enter(key, interpreter, run_module, first.steps)
             module_steps, of_module = interpreter.meter.steps, len(interpreter.types)
             if assumptions is not None:  # the module itself assumes nothing
                 interpreter.assumptions = assumptions
                 interpreter.meter.restart(budget)
-            if known_calls is not None and dialect == "current":
+            if known_calls is not None and dialect == "current" and host is None:
                 interpreter.memory = CallMemory(known_calls, interpreter)
-            function = interpreter.main.globals.get(function_name, UNKNOWN)
-            interpreter.main.read.add(function_name)
-            function = function.function if isinstance(function, Launch) else function
+            if host is None:
+                function = interpreter.main.globals.get(function_name, UNKNOWN)
+                interpreter.main.read.add(function_name)
+                function = function.function if isinstance(function, Launch) else function
+            else:
+                function = host[0].function(host[1], arguments.launch)
             if isinstance(function, Function):
                 with recording(builder):
                     _run_kernel(interpreter, builder, function, arguments, assumptions, inner=inner)

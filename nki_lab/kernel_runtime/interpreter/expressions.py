@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
@@ -43,6 +43,7 @@ from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.source.positions import after, iteration_place, jump_place
 from nki_lab.source.scopes import Scope, comprehension_scope, function_scope
+from nki_lab.source.tables import Table
 
 
 def compile_condition(test: ast.expr, owner: ast.AST, scope: Scope) -> Expression:
@@ -153,9 +154,8 @@ def _compare(node: ast.Compare, scope: Scope) -> Expression:
 
 def compile_items(nodes: list[ast.expr], scope: Scope, owner: ast.AST) -> Expression:
     """Return the function that lists the values of expressions, starred ones spread; UNKNOWN where one of those is."""
-    if len(nodes) >= _LONG and not is_watched(owner) and set(map(type, nodes)) == {ast.Constant}:
-        values = [node.value for node in nodes if isinstance(node, ast.Constant)]
-        values = [_plain(value) if type(value) is int else value for value in values]
+    values = _table(nodes, owner)
+    if values is not None:
         return lambda frame: values.copy()
     parts = [
         (
@@ -168,8 +168,13 @@ def compile_items(nodes: list[ast.expr], scope: Scope, owner: ast.AST) -> Expres
         plain = [part for _, part in parts]
         return lambda frame: [part(frame) for part in plain]
 
+    tables = [isinstance(node, ast.Starred) and type(node.value) is Table for node in nodes]
+
     def run(frame: Frame) -> Value:
-        groups = [listed(frame, owner, part(frame)) if starred else [part(frame)] for starred, part in parts]
+        groups = [
+            (part(frame) if whole else listed(frame, owner, part(frame))) if starred else [part(frame)]
+            for (starred, part), whole in zip(parts, tables, strict=True)
+        ]
         return UNKNOWN if any(group is UNKNOWN for group in groups) else list(chain.from_iterable(groups))
 
     return run
@@ -195,6 +200,10 @@ def _display(node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Expression:
 @compiles(ast.Dict)
 def _dict(node: ast.Dict, scope: Scope) -> Expression:
     """Compile a dictionary."""
+    keys = _table(node.keys, node)
+    if keys is not None and UNKNOWN not in keys:
+        values = compile_items(node.values, scope, node)
+        return lambda frame: dict(zip(keys, values(frame), strict=True))
     parts = [
         (None if key is None else compile_expression(key, scope), compile_expression(value, scope))
         for key, value in zip(node.keys, node.values, strict=True)
@@ -349,6 +358,11 @@ def _constant(node: ast.Constant, scope: Scope) -> Expression:
     return lambda frame: value
 
 
+@compiles(Table)
+def _items(node: Table, scope: Scope) -> Expression:
+    return lambda frame: node.items()
+
+
 def _plain(value: Value) -> Value:
     """Return the value of a constant; UNKNOWN for an integer that is too large."""
     return UNKNOWN if isinstance(value, int) and value.bit_length() > 1024 else value
@@ -356,6 +370,31 @@ def _plain(value: Value) -> Value:
 
 _LONG: Final = 64
 """Constants of a table, which are then one part and not a part each: there are tables of a million numbers."""
+
+
+def _table(nodes: Sequence[ast.expr | None], owner: ast.AST) -> list[Value] | None:
+    """Return the values of many constants; None where there are few, other expressions, or an observer of each."""
+    if len(nodes) < _LONG or is_watched(owner):
+        return None
+    signed = set(map(type, nodes)) - {ast.Constant}
+    if not signed:
+        values = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    elif signed == {ast.UnaryOp}:
+        values = list(map(_number, nodes))
+        if MISSING in values:
+            return None
+    else:
+        return None
+    return [_plain(value) if type(value) is int else value for value in values]
+
+
+def _number(node: ast.expr | None) -> Value:
+    """Return the value of a constant, or of a number with a minus; MISSING for other expressions."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    operand = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else None
+    value = operand.value if isinstance(operand, ast.Constant) else None
+    return -value if isinstance(value, int | float) and not isinstance(value, bool) else MISSING
 
 
 @compiles(ast.Name)

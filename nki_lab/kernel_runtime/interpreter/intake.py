@@ -28,7 +28,8 @@ class Signature:
 
     `grid` is the launch grid, None where it is not known, `schedule` the edges of `with_schedule`, `span` the call in
     the source where it was found. An `assumed` call is one that the source does not show for sure: findings under it
-    count unless the kernel itself refuses it.
+    count unless the kernel itself refuses it. A kernel that another function makes is what it was at its `launch` of
+    that number, from 0 on, with the constants `around` it; -1 is of kernels at module level.
     """
 
     args: tuple[Value, ...] = ()
@@ -37,12 +38,14 @@ class Signature:
     schedule: tuple[Pair, ...] = ()
     span: Span | None = None
     assumed: bool = False
+    launch: int = -1
+    around: str = ""
 
     def __str__(self) -> str:
-        parts = [_shown(item) for item in self.args]
-        parts += [f"{name}={_shown(item)}" for name, item in self.kwargs.items()]
+        parts = [shown(item) for item in self.args]
+        parts += [f"{name}={shown(item)}" for name, item in self.kwargs.items()]
         grid = "[?]" if self.grid is None else f"[{', '.join(map(str, self.grid))}]" if self.grid else ""
-        return f"{grid}({', '.join(parts)})"
+        return f"{grid}({', '.join(parts)}){self.around and f' with {self.around}'}"
 
 
 _SHOWN: Final = 60
@@ -52,10 +55,10 @@ _EXCERPT.maxlevel, _EXCERPT.maxstring = 3, _SHOWN
 _EXCERPT.maxlist = _EXCERPT.maxtuple = _EXCERPT.maxdict = _EXCERPT.maxset = _EXCERPT.maxfrozenset = 2 * _FEW
 
 
-def _shown(value: Value, depth: int = 3) -> str:
+def shown(value: Value, depth: int = 3) -> str:
     """Return the beginning of a value's text; of one that is nested deeply, not all of it is made first."""
     if isinstance(value, tuple | list) and len(value) <= _FEW and depth:
-        return f"({', '.join(_shown(item, depth - 1) for item in value)})"
+        return f"({', '.join(shown(item, depth - 1) for item in value)})"
     if isinstance(value, np.dtype):
         return value.name
     if isinstance(value, str | bytes):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose
-from nki_lab.isa.spelling import did_you_mean
+from nki_lab.isa.spelling import NearMisses
 from nki_lab.kernel_runtime.interpreter.limits import (
     FAULT,
     Budget,
@@ -267,6 +267,7 @@ class Interpreter:
         self.assumptions: Assumed | None = None
         self.memory: Memory | None = None
         self.shared_changes = 0  # of names of modules, and attributes of classes
+        self.near_misses = NearMisses()
         self.effects = 0  # counts what makes a call more than a function of its arguments
         self.classes: dict[ast.AST, UserClass | None] = {}
         self.guards = 0
@@ -502,7 +503,7 @@ class Interpreter:
             return UNKNOWN
         unbound = f"cannot access local variable {name!r} where it is not associated with a value"
         error = UnboundLocalError(unbound) if local else NameError(f"name {name!r} is not defined")
-        near = did_you_mean(name, [*frame.locals, *module.globals])
+        near = self.near_misses.did_you_mean(name, frame.locals, module.globals)
         item = diagnose("NKI102", str(error), help=near or "check the spelling, or import the name")
         return self.report(error, (item,), node, frame)
 

@@ -12,7 +12,7 @@ from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.interpreter.compiler import compile_expression
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Launch
 from nki_lab.kernel_runtime.interpreter.limits import PendingException
-from nki_lab.source.trees import FunctionNode, last_name
+from nki_lab.source.trees import FunctionNode, last_name, without_constants
 
 TENSORS: Final = frozenset({"ndarray", "tensor", "Tensor", "NkiTensor", "hbm_tensor"})
 """Last names of annotations that stand for tensors."""
@@ -115,7 +115,7 @@ def _read(node: FunctionNode | ast.Lambda) -> _Text:
             uses[arg.arg].is_tensor, uses[arg.arg].is_number = kind in TENSORS, kind == "int"
     found = _Text(uses)
     body = [node.body] if isinstance(node, ast.Lambda) else node.body
-    for item in (inner for statement in body for inner in ast.walk(statement)):
+    for item in (inner for statement in body for inner in without_constants([statement])):
         match item:
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Attribute(ast.Name(name), "shape")) if (
                 name in uses and not any(isinstance(target, ast.Starred) for target in targets)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import ast
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.kernel_runtime.interpreter.array_shapes import array
 from nki_lab.kernel_runtime.interpreter.assembly import assemble, run_module
 from nki_lab.kernel_runtime.interpreter.collected_tests import TestCollection
 from nki_lab.kernel_runtime.interpreter.compiler import compile_expression
 from nki_lab.kernel_runtime.interpreter.handed_kernels import handed, holds_array
-from nki_lab.kernel_runtime.interpreter.intake import Signature
+from nki_lab.kernel_runtime.interpreter.intake import Signature, shown
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
 from nki_lab.kernel_runtime.interpreter.limits import Budget, OverBudget, internal_error
 from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
@@ -43,11 +46,14 @@ MOST_LOOKED_AT: Final = 32
 """Distinct signatures of one function that are collected, for the best of them."""
 MOST_OTHERS: Final = 32
 """Kernels of other modules whose calls are looked at."""
+MOST_MADE: Final = 256
+"""Kernels that functions make whose calls are looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launches:
-    """How a module calls kernels: its `own` by name, those of `other` modules by file and name.
+    """How a module calls kernels: its `own` by name, those of `other` modules by file and name, and those that
+    functions of either make by file and qualified name (`made`).
 
     `called` are the functions, by qualified name, whose bodies that depends on; `reads` is what the search for other
     modules depends on, `modules` are those of `other` by file. `failures` say where the evaluation itself failed: what
@@ -58,6 +64,7 @@ class Launches:
     other: Mapping[tuple[str, str], tuple[Signature, ...]]
     called: frozenset[str]
     reads: Reads
+    made: Mapping[tuple[str, str], tuple[Signature, ...]] = field(default_factory=dict)
     modules: Mapping[str, ModuleSource] = field(default_factory=dict)
     failures: tuple[Diagnostic, ...] = ()
 
@@ -69,7 +76,8 @@ def launches(
     library: ModuleFinder | None = None,
     helpers: Iterable[str] = (),
 ) -> Launches:
-    """Return the signatures of the named top-level functions and of kernels of other modules, at most `MOST` each.
+    """Return the signatures of the named top-level functions, of kernels of other modules, and of those that functions
+    make, at most `MOST` each.
 
     Those of `helpers` come from calls only: what their annotations declare need not lie in HBM.
 
@@ -81,6 +89,7 @@ def launches(
     found: dict[str, dict[str, Signature]] = {name: {} for name in wanted}
     other: dict[tuple[str, str], dict[str, Signature]] = {}
     last = {name: module.function(name) for name in wanted}  # a notebook may define a kernel again
+    makings = _Makings()
     interpreter = assemble(module, budget, host=True, library=library)
 
     def taken(value: Value) -> Value:
@@ -94,8 +103,11 @@ def launches(
         function = _original(launch.function)
         home = _home_of(function)
         own = function.name in wanted and function.closure is interpreter.base and function.node is last[function.name]
-        if not own and (
-            home is None or home is interpreter.main or home.source.function(function.name) is not function.node
+        number = makings.number_of(function)
+        if (
+            not own
+            and number < 0
+            and (home is None or home is interpreter.main or home.source.function(function.name) is not function.node)
         ):
             return
         span = Span.from_bytes(module.file, *extent(node)) if frame.module is interpreter.main else interpreter.origin()
@@ -107,13 +119,18 @@ def launches(
             schedule=schedule,
             span=span,
             assumed=assumed,
+            launch=number,
+            around=_constants_around(function) if number >= 0 else "",
         )
-        if own:
+        if number >= 0:
+            makings.enter(function, made)
+        elif own:
             _enter(found[function.name], made)
         elif home is not None and len(other) < MOST_OTHERS:
             _enter(other.setdefault((home.file, function.name), {}), made)
 
     def launched(launch: Launch, args: list[Value], kwargs: Names, node: ast.AST, frame: Frame) -> None:
+        makings.note(_original(launch.function))
         entered(launch, args, kwargs, node, frame, interpreter.assumed > 0)
 
     def given(args: list[Value], kwargs: Names, node: ast.AST, frame: Frame, known: bool) -> None:
@@ -138,12 +155,14 @@ def launches(
             TestCollection(interpreter).follow()
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs what comes after it
             interpreter.record(internal_error(error), interpreter.meter.node, interpreter.base)
+    files = {file for file, _ in (*other, *makings.found)}
     return Launches(
         own={name: best(table.values()) for name, table in found.items()},
         other={key: best(table.values()) for key, table in other.items() if table},
+        made={name: best(table.values()) for name, table in makings.found.items() if table},
         called=frozenset(interpreter.called),
         reads=interpreter.modules.reads,
-        modules={file: interpreter.modules.source_of(file) for file, _ in other},
+        modules={file: interpreter.modules.source_of(file) for file in files if file != module.file},
         failures=tuple(item for item in interpreter.findings if item.code == "NKI901"),
     )
 
@@ -212,6 +231,87 @@ def _home_of(function: Function) -> ModuleScope | None:
     """Return the module at whose top level a function stands."""
     closure = function.closure
     return closure.module if closure.parent is None else None
+
+
+def _maker_of(function: Function) -> tuple[str, str] | None:
+    """Return the file and the qualified name of a kernel that a function makes; None of one at module level."""
+    return None if function.closure.parent is None else (function.closure.module.file, function.qualname)
+
+
+class _Makings:
+    """The launches of kernels that functions make: each is another one, with names of its own around it."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], dict[str, Signature]] = {}
+        self._times: Counter[tuple[str, str]] = Counter()
+        self._last: Function | None = None
+
+    def note(self, function: Function) -> None:
+        """Count a launch."""
+        self._last, maker = function, _maker_of(function)
+        if maker is not None:
+            self._times[maker] += 1
+
+    def number_of(self, function: Function) -> int:
+        """Return the number of the launch of a function that is being looked at; -1 of functions at module level."""
+        maker = _maker_of(function)
+        return -1 if maker is None or function is not self._last else self._times[maker] - 1
+
+    def enter(self, function: Function, signature: Signature) -> None:
+        """Keep the signature of a launch."""
+        maker = _maker_of(function)
+        if maker is not None and (maker in self.found or len(self.found) < MOST_MADE):
+            _enter(self.found.setdefault(maker, {}), signature)
+
+
+class HostRun:
+    """The code of a module that launches kernels, followed to its end, with the kernels that functions make."""
+
+    def __init__(self, module: ModuleSource, budget: Budget = HOST_BUDGET, library: ModuleFinder | None = None) -> None:
+        self._interpreter = interpreter = assemble(module, budget, host=True, library=library)
+        self._launched: dict[tuple[str, str], list[Function]] = {}
+
+        def launched(launch: Launch, args: list[Value], kwargs: Names, node: ast.AST, frame: Frame) -> None:
+            function = _original(launch.function)
+            maker = _maker_of(function)
+            if maker is not None:
+                self._launched.setdefault(maker, []).append(function)
+
+        interpreter.on_launch = launched
+        with (
+            module.shown(),
+            interpreter.modules.opened,
+            np.errstate(all="ignore"),
+            suppress(Exception),
+        ):  # as `launches`
+            run_module(interpreter)
+            TestCollection(interpreter).follow()
+
+    def function(self, maker: tuple[str, str], number: int) -> Function | None:
+        """Return a kernel by file and qualified name, as it was at a launch; None where there is none."""
+        found = self._launched.get(maker, [])
+        return found[number] if 0 <= number < len(found) else None
+
+    def lend(self, interpreter: Interpreter) -> None:
+        """Have an interpreter evaluate kernels of this run: its modules are those of the run."""
+        own = self._interpreter
+        interpreter.main, interpreter.base = own.main, own.base
+        interpreter.modules, interpreter.imports = own.modules, own.imports
+        interpreter.called |= own.called
+
+
+def _constants_around(function: Function) -> str:
+    """Return the numbers, texts and dtypes that names around a function stand for, of those that it uses."""
+    found: Names = {}
+    frame = function.closure
+    used = {item.id for item in ast.walk(function.node) if isinstance(item, ast.Name)}
+    while frame.parent is not None:
+        found |= {name: frame.locals[name] for name in used.intersection(frame.locals) - found.keys()}
+        frame = frame.parent
+    return ", ".join(f"{name}={shown(found[name])}" for name in sorted(found) if isinstance(found[name], _CONSTANTS))
+
+
+_CONSTANTS: Final = (int, float, str, np.dtype, DType, NamedDType)
 
 
 def _enter(table: dict[str, Signature], signature: Signature) -> None:

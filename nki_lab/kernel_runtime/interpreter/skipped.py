@@ -12,7 +12,7 @@ from nki_lab.kernel_runtime.interpreter.host_code import is_host_code
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
 from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, Namespace, Unknown
 from nki_lab.source.scopes import Scope, bound_names, loaded_names
-from nki_lab.source.trees import FUNCTIONS
+from nki_lab.source.trees import FUNCTIONS, without_constants
 
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 
@@ -46,7 +46,7 @@ def compile_skip(
 
     @cache
     def called() -> list[ast.Call]:
-        return [node for item in parts for node in ast.walk(item) if isinstance(node, ast.Call)]
+        return [node for item in parts for node in without_constants([item]) if isinstance(node, ast.Call)]
 
     def run(frame: Frame, node: ast.AST | None = None, reason: str = "") -> Signal:
         interpreter, (bound, read, leaves, jumps) = frame.interpreter, facts()
@@ -103,7 +103,7 @@ def _exits(body: list[ast.stmt]) -> tuple[bool, bool]:
     stack: list[tuple[ast.AST, bool]] = [(node, False) for node in body]
     while stack:
         node, inside = stack.pop()
-        if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.expr)):
             continue
         leaves = leaves or isinstance(node, ast.Return)
         jumps = jumps or (not inside and isinstance(node, ast.Break | ast.Continue))

@@ -14,6 +14,7 @@ from nki_lab.isa import enums
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.source_location import is_ours
 from nki_lab.kernel_runtime.tensor import DynamicSlice, MemoryRegion, NkiTensor
+from nki_lab.late_annotations import signature_of
 
 # The words of CPython 3.11 and later for arguments that do not fit; the name before them is a qualified one.
 _CALL: Final = re.compile(r"^([\w.<>]+)\(\) (.*)$", re.DOTALL)
@@ -144,7 +145,7 @@ def _names(parameters: Iterable[str]) -> str:
 def _parameters(callee: Callable[..., object]) -> dict[str, inspect.Parameter]:
     """Return the parameters by name, without annotations."""
     try:
-        found = inspect.signature(callee).parameters
+        found = signature_of(callee).parameters
     except (TypeError, ValueError):
         return {}
     bare = inspect.Parameter.empty

@@ -42,7 +42,7 @@ def _tensors(result: object) -> Iterator[NkiTensor]:
                 diagnose(
                     "NKI014",
                     f"the kernel returned a {type(result).__name__}",
-                    limit="a kernel returns tensors, or tuples, lists and dicts of tensors, or nothing",
+                    limit="a kernel returns tensors and constants, or tuples, lists and dicts of these",
                     help="return the tensor that nl.ndarray(..., buffer=nl.shared_hbm) gave",
                 ),
             )

@@ -104,24 +104,37 @@ def trunc(x: NkiTensor, dtype: object = None) -> NkiTensor:
     return operations.binary("multiply", _floored(size, "trunc", F32), sign, kind_of(dtype, x))
 
 
-def _remainder(name: str, x: Operand, y: Operand, dtype: object) -> NkiTensor:
-    """x - y * (x / y without its fraction, or rounded down for `mod`).
+def _divided(name: str, x: Operand, y: Operand) -> tuple[NkiTensor, NkiTensor, NkiTensor, Operand, Operand]:
+    """Return (whole, rest, missing, size, sign) of x / y: whole without its fraction for `fmod`, else rounded down.
 
-    The quotient is rounded and may pass a whole number: where the rest has the other sign, or is as large as y, one y
-    more or less is taken.
+    The quotient is rounded and may pass a whole number: where the rest, x - y * whole, has the other sign or is as
+    large as y, `missing` is the 1 or -1 that whole lacks. `size` is that of y, `sign` that of the remainder.
     """
-    quotient = operations.divide(x, y, F32)
-    whole = trunc(quotient) if name == "fmod" else floor(quotient)
-    model = x if isinstance(x, NkiTensor) else _tile(y, name, "y")
+    ratio = operations.divide(x, y, F32)
+    whole = trunc(ratio) if name == "fmod" else floor(ratio)
     rest = operations.binary("subtract", x, operations.binary("multiply", whole, y, F32), F32)
     led = x if name == "fmod" else y  # whose sign the remainder has
-    sign = _applied(name, "sign", led) if isinstance(led, NkiTensor) else math.copysign(1, _number(led))
-    size = _applied(name, "abs", y) if isinstance(y, NkiTensor) else abs(_number(y))
+    sign: Operand = _applied(name, "sign", led) if isinstance(led, NkiTensor) else math.copysign(1, _number(led))
+    size: Operand = _applied(name, "abs", y) if isinstance(y, NkiTensor) else abs(_number(y))
     along = operations.binary("multiply", rest, sign, F32)
     over = operations.binary("greater_equal", along, size, F32)
     missing = operations.binary("subtract", over, operations.binary("less", along, 0.0, F32), F32)
+    return whole, rest, missing, size, sign
+
+
+def _remainder(name: str, x: Operand, y: Operand, dtype: object) -> NkiTensor:
+    """Return x - y * (x / y without its fraction, or rounded down for `mod`)."""
+    model = x if isinstance(x, NkiTensor) else _tile(y, name, "y")
+    _, rest, missing, size, sign = _divided(name, x, y)
     step = operations.binary("multiply", operations.binary("multiply", missing, size, F32), sign, F32)
     return operations.binary("subtract", rest, step, kind_of(dtype, model))
+
+
+def quotient(x: Operand, y: Operand, dtype: object = None) -> NkiTensor:
+    """The largest integer not above x / y, in a new SBUF tile; either may be a number."""
+    model = x if isinstance(x, NkiTensor) else _tile(y, "quotient", "y")
+    whole, _, missing, *_ = _divided("quotient", x, y)
+    return operations.binary("add", whole, missing, kind_of(dtype, model))
 
 
 def _number(value: object) -> float:

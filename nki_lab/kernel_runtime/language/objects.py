@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 from typing import Any
+
+from nki_lab.late_annotations import annotations_of
 
 
 class NKIObject:
@@ -18,7 +19,7 @@ class NKIObject:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         own = cls.__dict__
-        annotations = dict(own.get("__annotations__", {}))
+        annotations = annotations_of(cls)
         for name, value in list(own.items()):
             of_class = isinstance(value, (property, staticmethod, classmethod, functools.cached_property))
             if not (name.startswith("_") or name in annotations or callable(value) or of_class):
@@ -37,7 +38,7 @@ class NKIObject:
 def _fields_of(cls: type) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        for name, annotation in inspect.get_annotations(base).items():
+        for name, annotation in annotations_of(base).items():
             if name.startswith("__") or "ClassVar" in (annotation if isinstance(annotation, str) else repr(annotation)):
                 continue  # of the class, and no field
             declared = getattr(cls, "__dataclass_fields__", {}).get(name)

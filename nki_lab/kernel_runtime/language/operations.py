@@ -18,6 +18,7 @@ from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import F32, DType, dtype_of, promote
+from nki_lab.isa.ops.reduce import REDUCED_LAST
 from nki_lab.kernel_runtime.issue.context import current, local
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
 from nki_lab.kernel_runtime.tensor import (
@@ -391,7 +392,7 @@ def reduction(name: str, x: NkiTensor, axis: Axis, dtype: object = None, keepdim
             f"nl.{name}: axis {axis} of x {tuple(x._shape)}",
             operand="axis",
             limit="axis names the last free dimensions in a row",
-            help="permute the free dimensions so that the reduced ones come last",
+            help=REDUCED_LAST,
         )
     shape = tuple(1 if i in axes else n for i, n in enumerate(x._shape))
     if not keepdims:

@@ -64,13 +64,14 @@ class Stray(NamedTuple):
     def diagnostic(self, code: str = "NKI419") -> Diagnostic:
         """Return the finding `code`."""
         indirect = _indirect(self.view)
+        skips = ", or pass oob_mode=nisa.oob_mode.skip to drop such rows" if "oob_mode" in self.use.attrs else ""
         return diagnose(
             code,
-            f"{self.use.name}: run-time index {self.value} (row {self.row}) is outside dimension {indirect.dim} "
-            f"of extent {indirect.extent}",
+            f"{self.use.name}: run-time index {self.value} (row {self.row}) {_going(self.value, indirect)} dimension "
+            f"{indirect.dim} of extent {indirect.extent}",
             operand=next((name for name, kind in self.use.types.items() if kind is self.view.type), ""),
             limit=f"{indirect.lowest} <= index <= {indirect.highest}",
-            help="clamp the index on the chip, or pass oob_mode=nisa.oob_mode.skip to drop such rows",
+            help=f"clamp the index on the chip{skips}",
             measured=(self.value * indirect.stride, indirect.extent * indirect.stride),
         )
 
@@ -209,6 +210,14 @@ class Resolver:
 def _indirect(view: View) -> Indirect:
     assert view.indirect is not None
     return view.indirect
+
+
+def _going(value: int, indirect: Indirect) -> str:
+    """Say how an index leaves its dimension: by itself, or with the elements that the view takes around it."""
+    if not 0 <= value < indirect.extent:
+        return "is outside"
+    first, last = value - indirect.lowest, value + indirect.extent - 1 - indirect.highest
+    return f"takes element{f's {first} to' if first != last else ''} {last}, outside"
 
 
 def _elements(bound: Bound, view: View, places: Array) -> tuple[Array, tuple[Array, ...]]:

@@ -116,6 +116,7 @@ class RepeatableExecutor(Executor):
         self._sums_by_tile = program.options.matmul_order == "tile"
         self._stale: list[Bound] = []  # placed memory that is read before it is written
         self._results: dict[int, tuple[NkiTensor, Bound, Array]] = {}  # by id: results that are copied
+        self._leaves_state = any(variant.instruction.keeps_state is not None for variant in program.variants)
 
     @property
     def nbytes(self) -> int:
@@ -133,7 +134,8 @@ class RepeatableExecutor(Executor):
         if self._late:
             self._release(self._late)
             self._late.clear()
-        self.registers.clear()
+        if self._leaves_state:  # else nothing writes registers of engines
+            self.registers.clear()
         with np.errstate(all="ignore"):
             for bound in self._stale:
                 bound.flat.fill(0xFF)

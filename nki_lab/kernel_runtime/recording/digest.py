@@ -58,8 +58,8 @@ class Path:
 class LaneTime:
     """The time of a lane: `busy` + all `waits` + `empty` is the makespan.
 
-    `busy` is the time in which it executes rows. `slowed`, by reason, is the part of that by which rows take longer
-    than their own work, and `critical` the part that is on the critical path.
+    `rows` is how many it executes, `busy` the time in which it does. `slowed`, by reason, is the part of that by which
+    rows take longer than their own work, and `critical` the part that is on the critical path.
     """
 
     number: int
@@ -76,8 +76,8 @@ class LaneTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineTime:
-    """The cost of a line of source: its rows, the time in which they execute (`busy`), and what the critical path
-    spends on them: their own `work`, and waits."""
+    """The cost of a line of source: how many `rows` are executed, the time in which they are (`busy`), and what the
+    critical path spends on them: their own `work`, and waits."""
 
     file: str
     line: int
@@ -199,12 +199,14 @@ def own_work(duration: Array, pace: Array) -> Array:
 
 
 def _rows(recording: Recording) -> tuple[Array, Array, Array]:
-    """Busy time by lane; rows and busy time by site, at the end of rows without one; slowed time by lane and reason."""
+    """Busy time by lane; rows, busy time and executed rows by site, at the end of rows without one; slowed time by lane
+    and reason."""
     rows, lanes, stalls = recording.rows, len(recording.lanes), len(recording.stalls)
+    executed = recording.executed
     sites = len(recording.table("sites"))
     busy = np.zeros(lanes, np.int64)
     slowed = np.zeros(lanes * stalls, np.int64)
-    by_site = np.zeros((2, sites + 1), np.int64)
+    by_site = np.zeros((3, sites + 1), np.int64)
     for low, high in pieces(len(rows)):
         lane, duration, site = (rows[name][low:high].astype(np.int64) for name in ("lane", "duration", "site"))
         work = own_work(duration, rows["pace"][low:high])
@@ -213,6 +215,7 @@ def _rows(recording: Recording) -> tuple[Array, Array, Array]:
         site = np.where(site < 0, sites, site)
         by_site[0] += np.bincount(site, minlength=sites + 1)
         by_site[1] += _sums(site, duration, sites + 1)
+        by_site[2] += np.bincount(site[executed[low:high]], minlength=sites + 1)
     return busy, by_site, slowed.reshape(lanes, stalls)
 
 
@@ -276,6 +279,7 @@ def _lanes(recording: Recording, path: Path, busy: Array, slowed: Array, launch:
     waits[:, 0] = 0
     critical = _sums(path.lane, path.work + path.throttled, len(busy))
     drawn = recording.table("lane_rows")
+    left_out = np.bincount(_whole(recording.rows["lane"])[~recording.executed], minlength=len(busy)).tolist()
     out = []
     for lane in recording.lanes:
         reasons = dict(zip(names, waits[lane.number].tolist(), strict=True))
@@ -293,7 +297,7 @@ def _lanes(recording: Recording, path: Path, busy: Array, slowed: Array, launch:
                 name=lane.name,
                 kind=lane.kind,
                 core=lane.core,
-                rows=end - first,
+                rows=end - first - left_out[lane.number],
                 busy=mine,
                 critical=min(mine, int(critical[lane.number])),
                 slowed=_named(names, slowed[lane.number]),
@@ -328,7 +332,7 @@ def _lines(recording: Recording, path: Path, by_site: Array) -> tuple[LineTime, 
             line=place,
             function=functions[members[0]],
             text=listings[file][place - 1].strip() if 0 < place <= len(listings[file]) else "",
-            rows=int(by_site[0, members].sum()),
+            rows=int(by_site[2, members].sum()),
             busy=int(by_site[1, members].sum()),
             work=int(work[number]),
             waits=_named(names, waits[number]),

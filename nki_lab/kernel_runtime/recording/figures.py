@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import math
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import FP8, PACKED, DType
@@ -69,6 +71,17 @@ FIGURES: Final = (
            "none where all end at the same time."),
 )  # fmt: skip
 DEFINITIONS: Final = {figure.name: figure.definition for figure in FIGURES}
+
+
+def interval(summary: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return the 80 % interval of the makespan in picoseconds; None of a summary without one."""
+    found = summary.get("makespan_interval_ns")
+    if not isinstance(found, list | tuple) or len(found) != 2:
+        return None
+    low, high = found
+    if not all(isinstance(value, int | float) and math.isfinite(value) for value in (low, high)):
+        return None
+    return round(low * 1000), round(high * 1000)
 
 
 def peak_flops_per_ns(arch: Arch, moving: DType, stationary: DType) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from nki_lab.kernel_runtime.recording.columns import Array, whole
 from nki_lab.kernel_runtime.recording.figures import REGULAR
 from nki_lab.kernel_runtime.recording.recording import Recording
-from nki_lab.kernel_runtime.vocabulary import ITERATION_STATES, LOOP_KINDS, ORIGINS
+from nki_lab.kernel_runtime.vocabulary import ITERATION_STATES, LOOP_KINDS
 
 UNSETTLED, WARM_UP, STEADY, OUTLIER = range(len(ITERATION_STATES))
 
@@ -120,7 +120,7 @@ def _extents(recording: Recording, parent: Array, depth: Array) -> tuple[Array, 
     """Return begin, end, number of rows and first row of each iteration, with those of the loops within it."""
     count = len(parent)
     innermost = whole(recording.rows["iteration"])
-    chosen = np.flatnonzero((innermost >= 0) & _executed(recording))
+    chosen = np.flatnonzero((innermost >= 0) & recording.executed)
     at = innermost[chosen]
     starts = whole(recording.rows["start"])[chosen]
     begin, end = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, np.int64)
@@ -139,13 +139,6 @@ def _extents(recording: Recording, parent: Array, depth: Array) -> tuple[Array, 
     empty = rows == 0
     begin[empty], end[empty], first[empty] = 0, 0, 0
     return begin, end, rows, first
-
-
-def _executed(recording: Recording) -> Array:
-    """Return whether each row is executed: those that the compiler model leaves out are not."""
-    changes, out = recording.table("changes"), np.ones(len(recording), np.bool_)
-    out[whole(changes["row"])[whole(changes["origin"]) == ORIGINS.index("left out")]] = False
-    return out
 
 
 def _places(recording: Recording, parent: Array, depth: Array, core: Array, used: Array) -> Array:

@@ -26,7 +26,7 @@ from nki_lab.kernel_runtime.recording.columns import (
     whole,
 )
 from nki_lab.kernel_runtime.recording.lifetimes import lifetimes
-from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, EDGE_KINDS, LANE_KINDS, ROLES
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, EDGE_KINDS, LANE_KINDS, ORIGINS, ROLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +207,23 @@ class Recording:
 
     def __len__(self) -> int:
         return len(self._tables["rows"])
+
+    @cached_property
+    def executed(self) -> Array:
+        """Whether each row is executed: those that the compiler model leaves out are not."""
+        out = np.ones(len(self), np.bool_)
+        out[whole(self.table("changes")["row"])[self._left_out()]] = False
+        return out
+
+    @cached_property
+    def instructions(self) -> int:
+        """The number of rows that are executed, which reports and views call the instructions of the run."""
+        return len(self) - int(np.count_nonzero(self._left_out()))
+
+    def _left_out(self) -> Array:
+        """Whether each row of the table `changes` is about a row that is not executed."""
+        left_out: Array = self.first_column("changes", "origin") == ORIGINS.index("left out")
+        return left_out
 
     @cached_property
     def names(self) -> Sequence[str]:

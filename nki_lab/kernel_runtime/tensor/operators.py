@@ -6,6 +6,8 @@ from collections.abc import Callable
 from numbers import Number
 from typing import Any, Final, NoReturn
 
+import numpy as np
+
 from nki_lab.diagnostic import coded_error
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse, require_valid
@@ -70,6 +72,16 @@ class TensorOperators(StridedView):
     def __ne__(self, other: object) -> Any:
         return self._operate("not_equal", other) if self._elementwise(other) else NotImplemented
 
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Leave an operator of a NumPy scalar and a tensor to the tensor; NumPy's functions take its values."""
+        name = _REFLECTED.get(ufunc.__name__)
+        if name is not None and method == "__call__" and not kwargs and _is_number(inputs[0]):
+            result = getattr(self, name)(inputs[0][()])
+            if result is not NotImplemented:
+                return result
+        arrays = [np.asarray(item) if isinstance(item, StridedView) else item for item in inputs]
+        return getattr(ufunc, method)(*arrays, **kwargs)
+
     def __hash__(self) -> int:
         return id(self)
 
@@ -120,6 +132,11 @@ class TensorOperators(StridedView):
         return self._shape[0]
 
 
+def _is_number(value: object) -> bool:
+    """Check for a scalar of NumPy, which comparisons hand on as an array without dimensions."""
+    return isinstance(value, np.generic | np.ndarray) and not value.ndim
+
+
 _TWO_SIDED: Final = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "mod",
     "pow": "power", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
@@ -127,6 +144,12 @@ _TWO_SIDED: Final = {
 }  # fmt: skip
 """Python's operators, which `r` reflects, with the names of `nki.language`."""
 _ORDERINGS: Final = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+_REFLECTED: Final = {
+    **{name: f"__r{python}__" for python, name in _TWO_SIDED.items()}, "remainder": "__rmod__",
+    "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
+    "equal": "__eq__", "not_equal": "__ne__",
+}  # fmt: skip
+"""The methods of the right side that NumPy's functions of two sides stand for."""
 
 for _python, _name in (_TWO_SIDED | _ORDERINGS).items():
     setattr(TensorOperators, f"__{_python}__", _operator(_name))

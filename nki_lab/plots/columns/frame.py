@@ -12,9 +12,9 @@ from nki_lab.diagnostic import coded_error
 from nki_lab.export.findings import source_lines
 from nki_lab.isa.arch import TARGETS, Arch
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.kernel_runtime.recording.columns import Array, whole
+from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.recording.digest import digest
-from nki_lab.kernel_runtime.vocabulary import KINDS, ORIGINS, kind_of_lane, lane_label
+from nki_lab.kernel_runtime.vocabulary import KINDS, kind_of_lane, lane_label
 
 Frame = dict[str, Array]
 """Columns by name, all of one length."""
@@ -111,14 +111,6 @@ def places(recording: Recording) -> tuple[Array, list[tuple[str, int, str]]]:
     site = [numbers.setdefault(place, len(numbers)) for place in [*source_lines(recording), ("", 0)]]
     texts = {(line.file, line.line): line.text for line in digest(recording).lines}
     return np.array(site, np.int64), [(*place, texts.get(place, "")) for place in numbers]
-
-
-def executed(recording: Recording) -> Array:
-    """Return whether each row is executed: those that the compiler model leaves out are not."""
-    changes, out = recording.table("changes"), np.ones(len(recording), np.bool_)
-    left_out = whole(changes["origin"]) == ORIGINS.index("left out")
-    out[whole(changes["row"])[left_out]] = False
-    return out
 
 
 def sums(group: Array, values: Array, count: int) -> Array:

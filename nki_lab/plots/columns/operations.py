@@ -8,13 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.export.formatting import interval
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import whole
-from nki_lab.kernel_runtime.recording.figures import hbm_bytes_per_ns
+from nki_lab.kernel_runtime.recording.figures import hbm_bytes_per_ns, interval
 from nki_lab.kernel_runtime.vocabulary import kind_of_lane
-from nki_lab.plots.columns.frame import Frame, arch_of_run, cores_of, executed, of_records, places, sums
+from nki_lab.plots.columns.frame import Frame, arch_of_run, cores_of, of_records, places, sums
 
 _MULTIPLY_ADDS: Final = "multiply-adds"
 _FLOPS: Final = 2  # of a multiplication and an addition
@@ -58,8 +57,8 @@ def _kernel(recording: Recording, lines: Sequence[tuple[Any, ...]], traffic: flo
     bounds = interval(recording.summary)
     high, low = (done / bound if bound else math.nan for bound in bounds) if bounds else (math.nan, math.nan)
     name = str(recording.summary.get("kernel") or "the run")
-    rate = done / time
-    yield ("kernel", kind, "", 0, name, len(recording), done, time / 1000, _ratio(done, traffic), rate, low, high)
+    rate, count = done / time, recording.instructions
+    yield ("kernel", kind, "", 0, name, count, done, time / 1000, _ratio(done, traffic), rate, low, high)
 
 
 def _lines(recording: Recording, traffic: float) -> Iterator[tuple[Any, ...]]:
@@ -73,7 +72,7 @@ def _lines(recording: Recording, traffic: float) -> Iterator[tuple[Any, ...]]:
     product = unit[whole(rows["op"])]
     tensor = kinds.index("tensor") if "tensor" in kinds else -2
     # What the Tensor Engine does beside products, transposes and loads of tiles, are no operations of the kernel.
-    chosen = (kind >= 0) & executed(recording) & (whole(rows["work"]) > 0) & ((kind != tensor) | product)
+    chosen = (kind >= 0) & recording.executed & (whole(rows["work"]) > 0) & ((kind != tensor) | product)
     found = np.flatnonzero(chosen)
     keys, group = np.unique(np.stack((place[found], kind[found]), axis=1), axis=0, return_inverse=True)
     group = np.asarray(group).reshape(-1)

@@ -19,7 +19,6 @@ from nki_lab.plots.columns.frame import (
     arch_of_run,
     cores_of,
     edges,
-    executed,
     nanoseconds,
     of_records,
     places,
@@ -37,7 +36,7 @@ def hbm_bytes(recording: Recording) -> tuple[Array, Array]:
     bounds = np.append(whole(rows["access"]).astype(np.int64), len(accesses))
     row, reads = np.repeat(np.arange(len(rows)), np.diff(bounds)), whole(accesses["role"]) == ROLES.index("read")
     reaches = np.array([lane.kind != "engine" for lane in recording.lanes], np.bool_)[whole(rows["lane"])]
-    reaches = reaches & executed(recording)
+    reaches = reaches & recording.executed
     out = np.zeros((2, len(rows)))
     np.add.at(out[0], row[reads], size[reads])
     np.add.at(out[1], row[~reads], size[~reads])
@@ -98,7 +97,7 @@ def dma_sizes(recording: Recording) -> Frame:
     """
     rows, ops, arch = recording.rows, recording.table("ops"), arch_of_run(recording)
     is_dma = np.array([lane.kind == "dma" for lane in recording.lanes], np.bool_)[whole(rows["lane"])]
-    chosen = np.flatnonzero(is_dma & executed(recording) & (whole(rows["bytes"]) > 0))
+    chosen = np.flatnonzero(is_dma & recording.executed & (whole(rows["bytes"]) > 0))
     line_of, lines = places(recording)
     op, line = whole(rows["op"])[chosen].astype(np.int64), line_of[whole(rows["site"])[chosen]]
     keys, group = np.unique(np.stack((line, op), axis=1), axis=0, return_inverse=True)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from bokeh.models import CustomJSTickFormatter, HoverTool, Label, Legend, LegendItem, Renderer, Title
 from bokeh.plotting import figure
 
+from nki_lab import quantities
 from nki_lab.diagnostic import coded_error
 from nki_lab.export import formatting
 from nki_lab.kernel_runtime.recording import Recording
@@ -23,7 +24,7 @@ OVER_TIME: Final = "nki-over-time"
 """The tag of figures whose horizontal axis is the time of the run, in nanoseconds."""
 
 _TOOLS: Final = "xpan,xwheel_zoom,box_zoom,reset,save"
-_TIME_UNITS: Final = (*((size // 1000, unit) for size, unit in formatting.TIMES), (1, "ns"))
+_TIME_UNITS: Final = (*((size // 1000, unit) for size, unit in quantities.TIMES), (1, "ns"))
 
 
 def recording_of(run: Any) -> Recording:

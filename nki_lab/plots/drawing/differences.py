@@ -8,9 +8,9 @@ from bokeh.models import ColumnDataSource, CustomJSTickFormatter, FactorRange
 from bokeh.plotting import figure
 from bokeh.transform import dodge
 
+from nki_lab import quantities
 from nki_lab.comparison import Compared
 from nki_lab.diagnostic import coded_error
-from nki_lab.export import formatting
 from nki_lab.export.comparison.message import labels
 from nki_lab.export.comparison.sentence import change_text, signed_share
 from nki_lab.plots.columns.differences import differences
@@ -45,7 +45,7 @@ def compare(comparison: Any, *, theme: Theme = "auto", **options: Any) -> figure
     before, after = (round(amount or 0) for amount in (found.latency.before, found.latency.after))
     quotient = found.latency.quotient
     share = "" if not quotient else f" ({signed_share(quotient)})"
-    below = f"{formatting.duration(before)} → {formatting.duration(after)}{share}"
+    below = f"{quantities.duration(before)} → {quantities.duration(after)}{share}"
     below += f"; {MOST} of {count} shown" if count > MOST else ""
     factors = columns["label"].tolist()
     places = {"y_range": FactorRange(factors=[*reversed(factors)])} if factors else {}
@@ -59,7 +59,7 @@ def compare(comparison: Any, *, theme: Theme = "auto", **options: Any) -> figure
 def _drawn(canvas: Canvas, found: Compared, columns: dict[str, Any]) -> figure:
     made, paint = canvas.figure, canvas.paint
     longest = max(float(columns["before_ns"].max()), float(columns["after_ns"].max()), 1.0)
-    size, unit = next(((n // 1000, name) for n, name in formatting.TIMES if longest * 1000 >= n), (1, "ns"))
+    size, unit = next(((n // 1000, name) for n, name in quantities.TIMES if longest * 1000 >= n), (1, "ns"))
     texts = {
         "was": durations(columns["before_ns"]),
         "is": durations(columns["after_ns"]),

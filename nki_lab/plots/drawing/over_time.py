@@ -8,8 +8,8 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, Span
 from bokeh.plotting import figure
 
+from nki_lab import quantities
 from nki_lab.diagnostic import coded_error
-from nki_lab.export import formatting
 from nki_lab.kernel_runtime.recording.bottlenecks import SENTENCES
 from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.vocabulary import MEMORIES
@@ -44,7 +44,7 @@ def utilisation(
     low = np.array([place[lane] for lane in columns["lane"].tolist()], float)
     source = ColumnDataSource({
         **columns, "low": low, "high": low + _FULL * columns["share"], "time": _spans(columns),
-        "percent": [formatting.share(share) for share in columns["share"].tolist()],
+        "percent": [quantities.share(share) for share in columns["share"].tolist()],
     })  # fmt: skip
     mapper = paint.mapped(columns["kind"].tolist())
     colour = {"field": "kind", "transform": mapper}
@@ -60,7 +60,7 @@ def utilisation(
     end = recording.makespan / 1000
     made.yaxis.ticker = FixedTicker(ticks=[at + _FULL / 2 for at in place.values()])
     made.yaxis.major_label_overrides = {
-        at + _FULL / 2: f"{lane}  {formatting.share(formatting.ratio(busy[lane], end))}" for lane, at in place.items()
+        at + _FULL / 2: f"{lane}  {quantities.share(quantities.ratio(busy[lane], end))}" for lane, at in place.items()
     }
     made.yaxis.major_tick_line_color = made.yaxis.axis_line_color = made.ygrid.grid_line_color = None
     made.y_range.start, made.y_range.end = -0.05, len(lanes) - 0.1
@@ -75,7 +75,7 @@ def _empty(recording: Any) -> str:
 def _spans(columns: dict[str, Array]) -> list[str]:
     """Return the begin and the end of each bin as text."""
     bounds = (np.rint(columns[name] * 1000).astype(np.int64).tolist() for name in ("begin_ns", "end_ns"))
-    return [f"{formatting.duration(low)} – {formatting.duration(high)}" for low, high in zip(*bounds, strict=True)]
+    return [f"{quantities.duration(low)} – {quantities.duration(high)}" for low, high in zip(*bounds, strict=True)]
 
 
 def memory(run: Any, *, space: str = "sbuf", core: int | None = None, theme: Theme = "auto", **options: Any) -> figure:
@@ -93,7 +93,7 @@ def memory(run: Any, *, space: str = "sbuf", core: int | None = None, theme: The
         here &= columns["core"] == core
     columns = {name: values[here] for name, values in columns.items()}
     capacity = int(columns["capacity_bytes"].max(initial=0))
-    of = f", of {formatting.size(capacity)} per partition" if capacity else ", per partition"
+    of = f", of {quantities.size(capacity)} per partition" if capacity else ", per partition"
     canvas = Canvas(recording, f"{MEMORIES[space]} in use{of}", theme, options)
     if not columns["live_bytes"].any():
         return canvas.note(f"{MEMORIES[space]} is not used.")
@@ -121,9 +121,9 @@ _NAMED: Final = 4
 def _memory_of(canvas: Canvas, columns: dict[str, Array], suffix: str, number: int) -> list[tuple[str, list[Any]]]:
     """Draw the memory of a core, and return the entries of the legend."""
     made, paint = canvas.figure, canvas.paint
-    when = [formatting.duration(time) for time in np.rint(columns["time_ns"] * 1000).astype(np.int64).tolist()]
+    when = [quantities.duration(time) for time in np.rint(columns["time_ns"] * 1000).astype(np.int64).tolist()]
     sizes = {
-        f"{name}_text": [formatting.size(size) for size in columns[f"{name}_bytes"].tolist()]
+        f"{name}_text": [quantities.size(size) for size in columns[f"{name}_bytes"].tolist()]
         for name in ("live", "dead")
     }
     source = ColumnDataSource({**columns, "when": when, **sizes})
@@ -151,7 +151,7 @@ def _bytes_axis(canvas: Canvas, capacity: int, most: int) -> None:
         step *= 2
     ticks = [step * count for count in range(int(top // step) + 1)]
     made.yaxis.ticker = FixedTicker(ticks=ticks)
-    made.yaxis.major_label_overrides = {tick: formatting.size(tick) for tick in ticks}
+    made.yaxis.major_label_overrides = {tick: quantities.size(tick) for tick in ticks}
     made.y_range.start, made.y_range.end = 0, top
     if shown:
         _across(canvas, capacity)
@@ -174,9 +174,9 @@ def bandwidth(
     recording = recording_of(run)
     columns = frame(recording, "bandwidth", bins=bins, bin_ns=bin_ns)
     moved = int(columns["read_bytes"].sum() + columns["written_bytes"].sum())
-    limit, mean = float(columns["limit_gb_s"].max(initial=0)), formatting.ratio(1000 * moved, recording.makespan)
-    of = f", {formatting.share(mean / limit)} of {formatting.significant(limit)}" if limit else ""
-    title = f"HBM bandwidth: mean {formatting.significant(mean)} GB/s{of}" if moved else "HBM bandwidth"
+    limit, mean = float(columns["limit_gb_s"].max(initial=0)), quantities.ratio(1000 * moved, recording.makespan)
+    of = f", {quantities.share(mean / limit)} of {quantities.significant(limit)}" if limit else ""
+    title = f"HBM bandwidth: mean {quantities.significant(mean)} GB/s{of}" if moved else "HBM bandwidth"
     canvas = Canvas(recording, title, theme, options)
     if not moved:
         return canvas.note("Nothing moves to or from HBM." if len(recording) else SENTENCES["empty"])
@@ -185,7 +185,7 @@ def bandwidth(
     total = columns["read_gb_s"] + columns["written_gb_s"]
     source = ColumnDataSource({
         **columns, "total_gb_s": total, "time": _spans(columns),
-        **{f"{name}_text": [formatting.size(size) for size in columns[f"{name}_bytes"].tolist()]
+        **{f"{name}_text": [quantities.size(size) for size in columns[f"{name}_bytes"].tolist()]
            for name in ("read", "written")},
     })  # fmt: skip
     read = made.quad(left="begin_ns", right="end_ns", bottom=0, top="read_gb_s", source=source, line_width=_SEAM)

@@ -8,6 +8,7 @@ import numpy as np
 from bokeh.models import ColumnDataSource, CustomJSTickFormatter, FixedTicker, Label, LogTicker, Whisker
 from bokeh.plotting import figure
 
+from nki_lab import quantities
 from nki_lab.export import formatting
 from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.vocabulary import KINDS
@@ -73,7 +74,7 @@ def _roofs(canvas: Canvas, roofs: Frame, low: tuple[float, float], high: tuple[f
             canvas,
             high[0],
             peak,
-            f"{name} {formatting.significant(peak)} {_UNITS.get(kind, _ELEMENTS)}",
+            f"{name} {quantities.significant(peak)} {_UNITS.get(kind, _ELEMENTS)}",
             kind,
             text_align="right",
             x_offset=-4,
@@ -84,7 +85,7 @@ def _roofs(canvas: Canvas, roofs: Frame, low: tuple[float, float], high: tuple[f
         paint.colour(line.glyph, line_color="dma")
         first = max(low[0], low[1] * 1e3 / bandwidth[0])
         at = first * (ends[1] / first) ** 0.6
-        name = f"HBM {formatting.significant(bandwidth[0])} GB/s"
+        name = f"HBM {quantities.significant(bandwidth[0])} GB/s"
         _text(canvas, at, at * bandwidth[0] / 1e3, name, "dma", text_align="right", x_offset=-8)
 
 
@@ -154,8 +155,8 @@ def _words(points: Frame, peaks: dict[str, float]) -> dict[str, list[str]]:
     """Return the texts of the cards of points."""
     kinds, rates = points["kind"].tolist(), points["tera_per_s"].tolist()
     rate = [
-        f"{formatting.significant(value)} {_UNITS.get(kind, _ELEMENTS)}"
-        + (f", {formatting.share(value / peaks[kind])} of the roof" if kind in peaks else "")
+        f"{quantities.significant(value)} {_UNITS.get(kind, _ELEMENTS)}"
+        + (f", {quantities.share(value / peaks[kind])} of the roof" if kind in peaks else "")
         for kind, value in zip(kinds, rates, strict=True)
     ]
     bounds = zip(points["low_tera_per_s"].tolist(), points["high_tera_per_s"].tolist(), strict=True)
@@ -169,7 +170,7 @@ def _words(points: Frame, peaks: dict[str, float]) -> dict[str, list[str]]:
 
 
 def _between(low: float, high: float) -> str:
-    return "none" if np.isnan(low) else f"{formatting.significant(low)} to {formatting.significant(high)}"
+    return "none" if np.isnan(low) else f"{quantities.significant(low)} to {quantities.significant(high)}"
 
 
 def places(columns: Frame) -> list[str]:
@@ -180,7 +181,7 @@ def places(columns: Frame) -> list[str]:
 
 def durations(nanoseconds: Array) -> list[str]:
     """Return times as text."""
-    return [formatting.duration(round(time * 1000)) for time in nanoseconds.tolist()]
+    return [quantities.duration(round(time * 1000)) for time in nanoseconds.tolist()]
 
 
 def _interval(canvas: Canvas, points: Frame, source: ColumnDataSource) -> None:
@@ -212,7 +213,7 @@ def dma_sizes(run: Any, *, theme: Theme = "auto", **options: Any) -> figure:
     sizes = [*points["descriptor_bytes"].tolist(), *curve["descriptor_bytes"].tolist()]
     ticks = [1 << power for power in range(int(np.log2(min(sizes))), int(np.ceil(np.log2(max(sizes)))) + 1)]
     made.xaxis.ticker = FixedTicker(ticks=ticks)
-    made.xaxis.major_label_overrides = {tick: formatting.size(tick) for tick in ticks}
+    made.xaxis.major_label_overrides = {tick: quantities.size(tick) for tick in ticks}
     made.xaxis.axis_label = "contiguous run of a descriptor"
     made.yaxis.axis_label = "share of the engines’ peak, back to back"
     made.yaxis.formatter = CustomJSTickFormatter(code="return `${Math.round(100 * tick)}\\u2009%`")
@@ -224,9 +225,9 @@ def dma_sizes(run: Any, *, theme: Theme = "auto", **options: Any) -> figure:
     area = 8 + 28 * np.sqrt(moved / moved.max())
     source = ColumnDataSource({
         **points, "diameter": area, "where": places(points),
-        "moved": [formatting.size(size) for size in moved.tolist()],
-        "run": [formatting.size(size) for size in points["descriptor_bytes"].tolist()],
-        "percent": [formatting.share(share) for share in points["efficiency"].tolist()],
+        "moved": [quantities.size(size) for size in moved.tolist()],
+        "run": [quantities.size(size) for size in points["descriptor_bytes"].tolist()],
+        "percent": [quantities.share(share) for share in points["efficiency"].tolist()],
         "time": durations(points["busy_ns"]),
     })  # fmt: skip
     dots = made.scatter(

@@ -8,7 +8,7 @@ import numpy as np
 from bokeh.models import ColumnDataSource, CustomJSTickFormatter, FactorRange
 from bokeh.plotting import figure
 
-from nki_lab.export import formatting
+from nki_lab import quantities
 from nki_lab.kernel_runtime.recording.bottlenecks import SENTENCES
 from nki_lab.kernel_runtime.vocabulary import KINDS, reason
 from nki_lab.plots.columns import Frame, frame
@@ -46,7 +46,7 @@ def stalls(run: Any, *, theme: Theme = "auto", **options: Any) -> figure:
             continue
         source = ColumnDataSource({
             **mine, "says": _words(mine), "time": durations(mine["time_ns"]),
-            "percent": [formatting.share(share) for share in mine["share"].tolist()],
+            "percent": [quantities.share(share) for share in mine["share"].tolist()],
         })  # fmt: skip
         bars = made.hbar(y="lane", left="left", right="right", height=0.62, source=source, line_width=1)
         _fill(canvas, bars.glyph, part, mine)

@@ -8,8 +8,10 @@ from typing import Any, Final
 from bokeh.models import AdaptiveTicker, ColumnDataSource, CustomJSTickFormatter, FactorRange, Whisker
 from bokeh.plotting import figure
 
+from nki_lab import quantities
 from nki_lab.diagnostic import coded_error
 from nki_lab.export import formatting
+from nki_lab.export.comparison.tables import MEMORY_LABELS
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.plots.drawing.canvas import Canvas
 from nki_lab.plots.drawing.themes import Theme
@@ -18,6 +20,7 @@ _HUES: Final = ("tensor", "vector", "dma", "gpsimd", "scalar", "sync", "cc")
 MOST_LINES: Final = len(_HUES)
 """Combinations of the other parameters that have a line each; of more, the best point of each value is drawn."""
 
+_SBUF: Final = MEMORY_LABELS["sbuf_peak_bytes_per_partition"]
 _LATENCY: Final = ("latency_low_ns", "latency_ns", "latency_high_ns")
 
 
@@ -120,22 +123,16 @@ def _line(canvas: Canvas, rows: list[Any], name: str, is_number: bool, hue: str)
     paint.colour(bars.upper_head, line_color=hue)
     paint.colour(bars.lower_head, line_color=hue)
     made.add_layout(bars)
-    canvas.hover([dots], ("", "@chosen"), ("latency", "@time"), ("SBUF", "@sbuf"))
+    canvas.hover([dots], ("", "@chosen"), ("latency", "@time"), (_SBUF, "@sbuf"))
     return [line, dots]
 
 
 def _texts(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     return {
         "chosen": [row["chosen"] for row in rows],
-        "time": [_interval(row) for row in rows],
-        "sbuf": [formatting.size(row["sbuf_peak_bytes"] or 0) for row in rows],
+        "time": [formatting.latency(row) for row in rows],
+        "sbuf": [quantities.size(row["sbuf_peak_bytes"] or 0) for row in rows],
     }
-
-
-def _interval(row: Mapping[str, Any]) -> str:
-    bounds = [row[name] for name in _LATENCY]
-    low, time, high = (None if bound is None else formatting.duration(round(1000 * bound)) for bound in bounds)
-    return f"{time}, {low} to {high}" if low and high else str(time)
 
 
 def _failures(canvas: Canvas, rows: Sequence[Mapping[str, Any]], name: str, is_number: bool) -> None:
@@ -155,7 +152,7 @@ def _failures(canvas: Canvas, rows: Sequence[Mapping[str, Any]], name: str, is_n
 def _time_axis(canvas: Canvas, rows: Sequence[Mapping[str, Any]], axis: Any) -> str:
     """Write an axis of latencies in the unit of the longest one, which is returned."""
     longest = max(row["latency_ns"] for row in rows)
-    size, unit = next(((n // 1000, name) for n, name in formatting.TIMES if longest * 1000 >= n), (1, "ns"))
+    size, unit = next(((n // 1000, name) for n, name in quantities.TIMES if longest * 1000 >= n), (1, "ns"))
     axis.formatter = CustomJSTickFormatter(code=f"return String(Number((tick / {size}).toPrecision(6)))")
     return unit
 
@@ -180,10 +177,10 @@ def _pareto(swept: Any, rows: list[Any], theme: Theme, options: dict[str, Any]) 
         })  # fmt: skip
         dots = made.scatter("x", "y", source=source, size=9 if is_best else 7)
         paint.colour(dots.glyph, fill_color=hue, line_color="bg")
-        canvas.hover([dots], ("", "@chosen"), ("latency", "@time"), ("SBUF", "@sbuf"))
+        canvas.hover([dots], ("", "@chosen"), ("latency", "@time"), (_SBUF, "@sbuf"))
         items.append((label, [dots]))
     made.xaxis.axis_label = unit
-    made.yaxis.axis_label = "SBUF peak, KiB per partition"
+    made.yaxis.axis_label = f"{_SBUF}, KiB per partition"
     made.yaxis.formatter = CustomJSTickFormatter(code="return String(Number((tick / 1024).toPrecision(4)))")
     made.yaxis.ticker = AdaptiveTicker(base=2, mantissas=[1], min_interval=1)
     made.y_range.start, made.y_range.end = 0, max(1.1 * max(row["sbuf_peak_bytes"] for row in timed), 1)

@@ -10,13 +10,13 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.isa.spec import TABLE
+from nki_lab.isa.spelling import meant
 from nki_lab.kernel_runtime.issue.legality import operators_of
 from nki_lab.kernel_runtime.language.control import DEPRECATED
 from nki_lab.query.fixes.exact_fix import exact_edits, title_of
 from nki_lab.query.fixes.shape_annotations import shape_annotations
 from nki_lab.rules.deprecations import RANGES
 
-_NEAR: Final = re.compile(r"did you mean (.+)\?")
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _IDENTITY: Final = re.compile(r"\bis(\s+not)?\b")
 _BOUND: Final = re.compile(r"^\s*range\s*=[^=]|\b(?:def|class|as|import)\s+range\b", re.MULTILINE)
@@ -67,10 +67,9 @@ def quick_fixes(found: Diagnostic, lines: Sequence[str]) -> tuple[QuickFix, ...]
     if found.code == "NKI121":
         edits = shape_annotations(found, lines)
         return tuple(QuickFix(_ANNOTATE, *edits[0], False, tuple(edits[1:])) for _ in edits[:1])
-    near = _NEAR.fullmatch(found.help)
-    if near is None:
+    line, options = lines[span.line - 1], meant(found.help)
+    if not options:
         return ()
-    line, options = lines[span.line - 1], near[1].split(" or ")
     fitting = _fitting(line[: span.column - 1], options) if found.code == "NKI006" else options
     return _respelt(found, span, line, fitting or options)
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
+import nki
+import nki.isa as nisa
+import nki.language as nl
 import numpy as np
 import pytest
 
+import nki_lab
 from tests.isa.ops.kernels import refused, run
 
 Array = np.ndarray
@@ -181,3 +187,22 @@ CASES = [
 @pytest.mark.parametrize(("call", "target", "code"), CASES)
 def test_what_it_takes(call: str, target: str, code: str) -> None:
     assert refused(call, target) == code
+
+
+def test_sums_that_stay_in_the_registers_are_no_dead_store() -> None:
+    @nki.jit
+    def two_parts(a: Any) -> Any:
+        x, z = nl.ndarray(a.shape, a.dtype), nl.ndarray(a.shape, a.dtype)
+        total = nl.ndarray((a.shape[0], 1), nl.float32)
+        nisa.dma_copy(x, a)
+        nisa.activation_reduce(z, nl.square, x, nl.add, None)
+        y, add = nl.ndarray(a.shape, a.dtype), nisa.reduce_cmd.reduce
+        nisa.activation(y, nl.copy, x, reduce_op=nl.add, reduce_res=total, reduce_cmd=add)
+        out = nl.ndarray(total.shape, total.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, total)
+        return out
+
+    done = nki_lab.run(two_parts, data(), target="trn2")
+    assert "NKI414" not in {found.code for found in done.diagnostics}
+    (total,) = done.outputs
+    np.testing.assert_allclose(total, (data() ** 2 + data()).sum(axis=1, keepdims=True), rtol=1e-5)

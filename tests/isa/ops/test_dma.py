@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import ml_dtypes
+import nki
+import nki.isa as nisa
+import nki.language as nl
 import numpy as np
 import pytest
 
+import nki_lab
 from nki_lab.diagnostic import NkiError
 from tests.isa.ops.kernels import refused, run
 
@@ -237,3 +241,19 @@ def kernel(table):
 """
     with pytest.raises(NkiError, match="NKI309"):
         run(text, np.zeros((40, 16), ml_dtypes.bfloat16))
+
+
+@pytest.mark.parametrize("space", ["sbuf", "shared_hbm"])
+def test_a_transpose_into_hbm_is_warned_of(space: str) -> None:
+    def kernel(a: Any) -> Any:
+        turned = nl.ndarray((64, 16), a.dtype, buffer=getattr(nl, space))
+        nisa.dma_transpose(turned, a)
+        out = nl.ndarray((64, 16), a.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, turned)
+        return out
+
+    a = np.arange(16 * 64, dtype=np.float32).reshape(16, 64)
+    done = nki_lab.run(nki.jit(kernel), a, target="trn2")
+    np.testing.assert_array_equal(done.outputs[0], a.T)
+    found = [(item.severity, item.operand) for item in done.diagnostics if item.code == "NKI606"]
+    assert found == ([("warning", "dst")] if space == "shared_hbm" else [])

@@ -235,3 +235,12 @@ def test_what_it_takes(call: str, target: str, code: str) -> None:
     with pytest.raises(NkiError) as caught:
         traced(kernel_of(f"def kernel(a):\n    nisa.{call}\n"), [np.zeros((1, 1), np.float32)], ["float32"], target)
     assert caught.value.diagnostics[0].code == code
+
+
+def test_a_draw_that_nothing_reads_moves_the_generators_all_the_same() -> None:
+    def kernel(unused: Any) -> Any:
+        drawn()
+        return stored(drawn())
+
+    done = nki_lab.run(nki.jit(kernel), np.zeros((1, 1), np.float32), target="trn2")
+    assert "NKI414" not in {found.code for found in done.diagnostics}  # without it the result is another one

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from nki_lab.diagnostic import NkiError
 from tests.isa.ops.kernels import refused, run
 
 TEXT = """
@@ -107,3 +108,9 @@ def test_kept_dimensions_may_be_laid_out_in_any_shape() -> None:
 )
 def test_what_it_takes(call: str, code: str) -> None:
     assert refused(call, "trn2") == code
+
+
+def test_the_remedy_of_a_reduction_over_partitions_is_none_of_free_dimensions() -> None:
+    with pytest.raises(NkiError, match="includes the partition dimension") as caught:
+        reduce("nl.add, x, 0", grid(4, 4), (4, 1))
+    assert "over partitions sum with a matmul by ones" in caught.value.diagnostics[0].help

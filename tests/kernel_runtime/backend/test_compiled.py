@@ -38,6 +38,16 @@ def repeated(a):
 
 
 @nki.jit
+def dropped(a):
+    """Drop other elements of one tile in each iteration."""
+    out = nl.ndarray((3, 128, 512), a.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(a[0])
+    for i in nl.affine_range(3):
+        nl.store(out[i], nl.dropout(tile, 0.5))
+    return out
+
+
+@nki.jit
 def rewritten(a):
     """Load what the kernel writes in between."""
     out = nl.ndarray((128, 512), a.dtype, buffer=nl.shared_hbm)
@@ -163,6 +173,10 @@ def test_repeated_tiles_are_loaded_and_computed_once() -> None:
     names = [found.program.variant_of(row).instruction.name for row in range(len(found.program))]
     assert names.count("activation") == 4  # the exponential of each of four tiles
     assert sum(name == "dma_copy" for name in names) == 4 + 12  # as many loads, and all stores
+
+
+def test_random_numbers_are_drawn_anew_each_time() -> None:
+    assert compiled(program_of(dropped, WIDE), ("repeats",)) is None
 
 
 def test_a_tensor_that_the_kernel_writes_is_loaded_each_time() -> None:

@@ -108,6 +108,48 @@ def test_the_operator_for_remainders_is_mod(execute: Any) -> None:
     np.testing.assert_array_equal(apply(execute, lambda a: a % (a + 100.0), x), x % (x + 100))
 
 
+@pytest.mark.parametrize("divisor", [7, -7, 0.25, 2.5])
+def test_quotients_are_rounded_down(execute: Any, divisor: float) -> None:
+    x = np.arange(-48, 48, dtype=np.float32).reshape(8, 12)
+    np.testing.assert_array_equal(apply(execute, lambda a: a // divisor, x), x // np.float32(divisor))
+    np.testing.assert_array_equal(apply(execute, lambda a: divisor // (a + 100.0), x), np.float32(divisor) // (x + 100))
+
+
+def test_quotients_of_integers_are_integers(execute: Any) -> None:
+    x = np.arange(1, 97, dtype=np.int32).reshape(8, 12)
+
+    def check(a: Any) -> Any:
+        result = a // 3
+        assert result.dtype == nl.int32
+        return result
+
+    np.testing.assert_array_equal(apply(execute, check, x, dtype=nl.int32), x // 3)
+    np.testing.assert_array_equal(apply(execute, lambda a: 1000 // a, x, dtype=nl.int32), 1000 // x)
+    np.testing.assert_array_equal(apply(execute, lambda a: (a * 5) // a, x, dtype=nl.int32), 5)
+
+
+NUMPY_SCALARS = [np.float64(1.5), np.float32(3), np.sqrt(16), np.prod((2, 3)), np.int32(3)]
+
+
+@pytest.mark.parametrize("number", NUMPY_SCALARS, ids=lambda number: type(number).__name__)
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv", "floordiv", "mod", "lt", "ge", "eq", "ne"])
+def test_numbers_of_numpy_stand_on_either_side(execute: Any, name: str, number: Any) -> None:
+    function, x = getattr(operator, name), np.array([[0.5, 1.5, 3, 4, 6]] * 4, np.float32)
+    want, reflected = function(x, np.float32(number)), function(np.float32(number), x)
+    np.testing.assert_allclose(apply(execute, lambda a: function(a, number), x), want, rtol=1e-6)
+    np.testing.assert_allclose(apply(execute, lambda a: function(number, a), x), reflected, rtol=1e-6)
+
+
+def test_a_number_of_64_bits_has_the_dtype_of_a_python_number(execute: Any) -> None:
+    def kernel(tensor: Any) -> None:
+        tile = nl.load(tensor, dtype=nl.bfloat16)
+        assert (tile * np.sqrt(2)).dtype == (np.sqrt(2) * tile).dtype == (tile * 2**0.5).dtype == nl.float32
+        assert (tile * np.int64(2)).dtype == nl.bfloat16
+        assert nl.multiply(tile, np.float64(2)).dtype == nl.float32
+
+    execute(kernel, random(4, 4))
+
+
 PROMOTIONS = [
     ("int8", "uint8", "int16"), ("int8", "uint16", "int32"), ("int32", "uint32", "float32"),
     ("float16", "bfloat16", "float32"), ("int32", "bfloat16", "bfloat16"), ("float8_e4m3", "float8_e5m2", "bfloat16"),
@@ -173,6 +215,15 @@ def test_expressions_are_numpys(execute: Any, steps: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    "bits", [lambda x: x & 255, lambda x: 7 | x, lambda x: x ^ 9, lambda x: x << 1, lambda x: x >> 2]
+)
+@pytest.mark.parametrize("dtype", [np.uint32, np.int32])
+def test_bits_of_a_tile_and_a_number_stay_integers(execute: Any, bits: Any, dtype: Any) -> None:
+    values = np.random.default_rng(3).integers(2**29, 2**30, (8, 6)).astype(dtype)  # more digits than float32 has
+    np.testing.assert_array_equal(apply(execute, bits, values, dtype=dtype), bits(values))
+
+
+@pytest.mark.parametrize(
     ("use", "code"),
     [
         (lambda t: nl.add(t, np.ones((8, 6))), "NKI013"),
@@ -180,7 +231,6 @@ def test_expressions_are_numpys(execute: Any, steps: list[str]) -> None:
         (lambda t: t + nl.arange(6)[None, :], "NKI013"),
         (lambda t: nl.arange(6)[None, :] * t, "NKI013"),
         (lambda t: nl.add(t, t[:, 0:4]), "NKI203"),
-        (lambda t: t // 2, "NKI010"),
         (lambda t: t @ t, "NKI017"),
         (lambda t: nl.exp(3.0), "NKI013"),
         (lambda t: bool(t > 0), "NKI017"),
@@ -208,3 +258,13 @@ def test_functions_bear_their_names_as_operators() -> None:
         if hasattr(function, "nki_op"):
             assert function.__name__ == function.nki_op == name
             assert function.__doc__
+
+
+@pytest.mark.parametrize("use", [lambda i, t: nl.less(i, 4), lambda i, t: t * i, lambda i, t: nl.exp(i < 4)])
+def test_an_index_for_an_operand_is_told_from_an_array(execute: Any, use: Any) -> None:
+    def kernel(a: Any) -> None:
+        use(nl.arange(6)[None, :], nl.load(a))
+
+    with pytest.raises(NkiError, match="NKI013") as caught:
+        execute(kernel, random(8, 6))
+    assert "i_p < n" in caught.value.diagnostics[0].help

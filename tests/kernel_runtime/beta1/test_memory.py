@@ -76,8 +76,11 @@ def test_a_grid_larger_than_the_memory_is_no_fault(execute: Any) -> None:
         (lambda t: t[nl.arange(2)[:, None], 0], "NKI312"),
         (lambda t: t[2], "NKI303"),
         (lambda t: t[-1], "NKI303"),
-        (lambda t: nl.ndarray((128,), nl.float32), "NKI307"),
-        (lambda t: nl.ndarray((2, nl.par_dim(128)), nl.float32), "NKI307"),
+        (lambda t: nl.ndarray((), nl.float32), "NKI307"),
+        (lambda t: nl.exp(nl.ndarray((128,), nl.float32)), "NKI307"),
+        (lambda t: nl.zeros((nl.par_dim(128),), nl.float32), "NKI307"),
+        (lambda t: nl.zeros((128,), nl.float32, buffer=nl.psum), "NKI307"),
+        (lambda t: nl.exp(nl.ndarray((2, nl.par_dim(128)), nl.float32)[0]), "NKI307"),
         (lambda t: nl.ndarray((128, 4), nl.float32, buffer="dram"), "NKI311"),
         (lambda t: nl.load(t[0, 0]), "NKI201"),
         (lambda t: nl.store(t[0, 0], 1.0), "NKI201"),
@@ -92,6 +95,30 @@ def test_misuse_of_tensors_is_refused(execute: Any, use: Any, code: str) -> None
     with pytest.raises(NkiError) as caught:
         execute(kernel, random(1, 1))
     assert caught.value.diagnostics[0].code == code
+
+
+def test_a_vector_on_the_chip_may_be_made_and_its_name_given_away(execute: Any) -> None:
+    def kernel(bias: Any) -> Any:
+        column = nl.ndarray((nl.par_dim(128),), dtype=bias.dtype, buffer=nl.sbuf)
+        assert column.shape == (128,)
+        column = nl.load(bias[0:128])
+        out = nl.ndarray((128, 1), dtype=bias.dtype, buffer=nl.shared_hbm)
+        nl.store(out, column)
+        return out
+
+    source = random(200)
+    np.testing.assert_array_equal(execute(kernel, source).outputs[:, 0], source[:128])
+
+
+def test_a_vector_on_the_chip_is_refused_where_it_is_used(execute: Any) -> None:
+    def kernel(bias: Any) -> None:
+        column = nl.ndarray((nl.par_dim(128),), dtype=bias.dtype, buffer=nl.sbuf)
+        column[...] = nl.load(bias)
+
+    with pytest.raises(NkiError, match=r"NKI307 an on-chip tensor of shape \(128,\)") as caught:
+        execute(kernel, random(128))
+    assert "(128, 1)" in caught.value.diagnostics[0].help
+    assert caught.value.diagnostics[0].span.line == kernel.__code__.co_firstlineno + 2
 
 
 def test_a_missing_method_is_an_attribute_error(execute: Any) -> None:

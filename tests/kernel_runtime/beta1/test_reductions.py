@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 import numpy as np
 import pytest
@@ -44,6 +45,39 @@ def test_any_free_axes_are_reduced(execute: Any, name: str, free: list[int], dat
     want = getattr(np, name)(source.astype(np.float64), axis=tuple(axes), keepdims=keepdims)
     assert found.shape == (want.shape if want.ndim > 1 else (*want.shape, 1))
     np.testing.assert_allclose(found, want.reshape(found.shape), rtol=2e-5, atol=1e-6)
+
+
+@settings(max_examples=scaled(30))
+@given(st.sampled_from(["add", "maximum", "minimum"]), st.lists(st.integers(1, 4), min_size=1, max_size=4), st.data())
+def test_the_instruction_reduces_any_free_axes(execute: Any, name: str, free: list[int], data: Any) -> None:
+    source = random(6, *free)
+    axes = data.draw(st.lists(st.integers(1, len(free)), min_size=1, unique=True))
+    keepdims = data.draw(st.booleans())
+    given_axis = tuple(axis - len(free) - 1 for axis in axes) if data.draw(st.booleans()) else axes
+    found = apply(execute, lambda t: nisa.tensor_reduce(getattr(np, name), t, given_axis, keepdims=keepdims), source)
+    want = getattr(np, name).reduce(source, axis=tuple(axes), keepdims=keepdims)
+    np.testing.assert_allclose(found, want.reshape(found.shape), rtol=2e-5)
+    assert found.shape == (want.shape if want.ndim > 1 else (*want.shape, 1))
+
+
+def test_a_mask_cuts_what_is_reduced_ahead_of_the_last_axis(execute: Any) -> None:
+    source = random(6, 5, 3)
+
+    def kernel(tensor: Any) -> Any:
+        i_p, i_x, i_y = nl.arange(6)[:, None, None], nl.arange(5)[None, :, None], nl.arange(3)[None, None, :]
+        tile = nl.load(tensor)
+        sums = nisa.tensor_reduce(np.add, tile[i_p, i_x, i_y], axis=[1], mask=i_x < 4)
+        out = nl.ndarray((6, 3), dtype=nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, sums)
+        return out
+
+    np.testing.assert_allclose(execute(kernel, source).outputs, source[:, :4].sum(1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [0, [0, 2], 3, [1, 1], []])
+def test_the_instruction_reduces_free_axes_only(execute: Any, axis: Any) -> None:
+    with pytest.raises(NkiError, match="NKI217 tensor_reduce: axis"):
+        apply(execute, lambda t: nisa.tensor_reduce(np.add, t, axis), random(4, 3, 2))
 
 
 def test_negative_axes_count_from_the_end(execute: Any) -> None:

@@ -188,6 +188,25 @@ def test_row_numbers_behind_a_fixed_block(execute: Any) -> None:
     np.testing.assert_array_equal(execute(kernel, table).outputs, table[1, [7, 5, 3, 1]])
 
 
+def test_row_numbers_may_be_indexed_by_a_grid(execute: Any) -> None:
+    table = np.arange(24, dtype=np.float32).reshape(8, 3)
+    rows = np.array([[5], [0], [7], [5]], np.int32)
+
+    def kernel(a: Any, rows: Any) -> Any:
+        i, j = nl.mgrid[0:4, 0:3]  # i has a column for each of j
+        numbers = nl.load(rows)
+        out = nl.ndarray((4, 3), dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out[i, j], nl.load(a[numbers[i, 0], j]))
+        turned = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(turned, nl.zeros(a.shape, a.dtype))
+        nl.store(turned[numbers[i, 0], j], nl.load(a[numbers[i, 0], j]))
+        return out, turned
+
+    out, turned = execute(kernel, table, rows).outputs
+    np.testing.assert_array_equal(out, table[[5, 0, 7, 5]])
+    np.testing.assert_array_equal(turned, np.where(np.isin(np.arange(8), rows)[:, None], table, 0))
+
+
 @pytest.mark.parametrize(
     ("use", "code"),
     [
@@ -216,6 +235,25 @@ def test_bad_subscripts_are_refused(execute: Any, use: Any, code: str) -> None:
     with pytest.raises(NkiError) as caught:
         execute(kernel, np.ones((4, 8), np.float32))
     assert caught.value.diagnostics[0].code == code
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda t, i, j: t[i, None, j], "dimension 1 of a subscript is None"),
+        (lambda t, i, j: t[:, None, :], "dimension 1 of a subscript is None"),
+        (lambda t, i, j: t[i, ...], "dimension 1 is ... and others are indexed by nl.arange"),
+        (lambda t, i, j: t[..., j], "dimension 0 is ... and others are indexed by nl.arange"),
+        (lambda t, i, j: t[i, 0:2, 0:1], "dimension 1 is sliced and others are indexed by nl.arange"),
+        (lambda t, i, j: t[i], r"1 index for the 2 dimensions of \(4, 8\)"),
+    ],
+)
+def test_a_bad_subscript_is_named(execute: Any, use: Any, message: str) -> None:
+    def kernel(a: Any) -> None:
+        use(nl.load(a), nl.arange(4)[:, None], nl.arange(8)[None, :])
+
+    with pytest.raises(NkiError, match=f"NKI304 {message}"):
+        execute(kernel, np.ones((4, 8), np.float32))
 
 
 def test_an_error_names_the_line_of_the_call_though_the_tile_is_used_later(execute: Any) -> None:

@@ -62,6 +62,26 @@ def test_expressions_have_python_s_values(expression: str) -> None:
     assert not agreed(f"v = {expression}\n{SHOW}").code
 
 
+LONG = range(-40, 60)  # longer than what is compiled item by item
+TABLES = {
+    "numbers": f"[{', '.join(map(str, LONG))}]",
+    "signs of other kinds": f"[{', '.join(map(str, LONG))}, +1, -2.5, ~3, -True, -(1)]",
+    "texts": f"[{', '.join(repr(str(i)) for i in LONG)}, -1]",
+    "huge": f"[{', '.join(map(str, LONG))}, {1 << 900}, -{1 << 900}]",
+    "keys again": f"{{{', '.join(f'{i % 50}: {i}' for i in LONG)}, **{{1: 2}}}}",
+    "names": f"{{{', '.join(f'{i}: n' for i in LONG)}}}",
+    "lists": f"{{{', '.join(f'{i}: [{i}]' for i in LONG)}}}",
+    "set": f"{{{', '.join(map(str, LONG))}}}",
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_tables_have_python_s_values_each_time(kind: str) -> None:
+    text = f"v = []\nfor i in range(2):\n    t = {TABLES[kind]}\n    v.append(t)\n    v.append(len(t))\n    t."
+    text += "add(i)" if kind == "set" else "update({'i': i})" if "{" in TABLES[kind] else "append(i)"
+    assert not agreed(f"{text}\n{SHOW}").code
+
+
 STATEMENTS = """
 a, (b, *c), d = 1, (2, 3, 4), 5
 v = a, b, c, d

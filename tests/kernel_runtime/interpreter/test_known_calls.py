@@ -223,6 +223,7 @@ def text_of(lines: list[str], *, sampled: bool = False) -> str:
     return text.replace("(x: nt.tensor[128, 64])", "(x: nt.tensor, n: int)") if sampled else text
 
 
+@pytest.mark.extended
 @given(
     versions=st.lists(
         st.tuples(st.lists(st.sampled_from(LINES), max_size=6), st.sampled_from((3, 3, 3, 40)), st.booleans()),

@@ -17,6 +17,8 @@ from tests.every import for_each
 from tests.programs import draw_program
 from tests.strategies import arches
 
+pytestmark = pytest.mark.extended
+
 Array = np.ndarray[Any, Any]
 
 CHAIN = """

@@ -102,6 +102,8 @@ def kernel(a, place):
         (found,) = caught.value.diagnostics
         assert (found.code, found.line, found.operand) == ("NKI310", 8, "src")
         assert f"index {place}" in found.message
+        assert ("takes elements 7 to 9" in found.message) == (place == 7)  # 7 itself is one of 0 to 8
+        assert "oob_mode" not in found.help  # tensor_copy has no such argument
 
 
 def test_a_gather_reads_through_a_cast() -> None:

@@ -74,6 +74,24 @@ def test_arithmetic_goes_to_the_executor(function, name, tile, owner) -> None:
     assert owner.asked[2][2] is tile
 
 
+@pytest.mark.parametrize(("function", "name"), BINARY)
+def test_arithmetic_of_a_numpy_scalar_goes_to_the_executor(function, name, tile, owner) -> None:
+    for number in (np.float64(2), np.float32(2), np.int32(2), np.int64(2)):
+        if not (isinstance(number, np.floating) and name.startswith(("bitwise", "left", "right"))):
+            assert function(number, tile) == "result"
+            assert owner.asked.pop()[:1] == (name,)
+    assert owner.asked == []
+
+
+def test_functions_of_numpy_take_the_values_of_a_tensor(tile, owner) -> None:
+    owner.read = lambda tensor: np.full(tensor.shape, 4.0, np.float32)
+    np.testing.assert_array_equal(np.sqrt(tile), np.full((8, 8), 2.0))
+    np.testing.assert_array_equal(np.ones((8, 8), np.float32) + tile, np.full((8, 8), 5.0))
+    np.testing.assert_array_equal(np.add.reduce(tile, axis=1), np.full(8, 32.0))
+    assert (np.float32(4) == tile).all()  # no operator of this executor
+    assert owner.asked == []
+
+
 @pytest.mark.parametrize(
     ("function", "name", "reflected"),
     [
@@ -86,7 +104,8 @@ def test_arithmetic_goes_to_the_executor(function, name, tile, owner) -> None:
 def test_comparisons_go_to_the_executor(function, name, reflected, tile, owner) -> None:
     assert function(tile, 2) == "result"
     assert function(2, tile) == "result"
-    assert [ask[0] for ask in owner.asked] == [name, reflected]
+    assert function(np.float32(2), tile) == "result"
+    assert [ask[0] for ask in owner.asked] == [name, reflected, reflected]
 
 
 @pytest.mark.parametrize(("function", "name"), [(operator.neg, "negative"), (abs, "abs"), (operator.invert, "invert")])

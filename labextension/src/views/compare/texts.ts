@@ -17,7 +17,7 @@ export function difference({ before, after }: Change): number | null {
 export function change(item: Change): string {
   const value = difference(item);
   if (value === null) return '–';
-  if (item.unit === 'share') return format.points(value);
+  if (item.unit === 'share') return format.points(value).replace(/^0\.0$/, '0');
   const text = amount(Math.abs(value), item.unit);
   return /^0(\s|$)/.test(text) ? '0' : `${value < 0 ? '−' : '+'}${text}`;
 }

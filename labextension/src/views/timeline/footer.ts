@@ -137,7 +137,7 @@ function areaBar(context: Context, told: Aggregates, length: number): HTMLElemen
   const waiting = waits === '' ? [] : [' for ', el('b', {}, waits)];
   return [
     el('b', { class: 'nki-tl-fact' }, told.iteration || format.time(length)),
-    fact('Instructions', format.count(told.instructions)),
+    fact('Steps', format.count(told.instructions)),
     busyFact(told),
     el(
       'span',

@@ -71,9 +71,9 @@ export function createOverview(context: Context, runOf: () => Run): Overview {
   return {
     element,
     tell(run) {
-      setText(count, `${format.shortCount(run.steps)} instr`);
+      setText(count, `${format.shortCount(run.instructions)} instr`);
       setText(length, ` · ${format.time(run.makespan)}`);
-      setAttribute(note, 'title', `${format.plural(run.steps, 'instruction')}, ${format.time(run.makespan)}`);
+      setAttribute(note, 'title', `${format.plural(run.instructions, 'instruction')}, ${format.time(run.makespan)}`);
     },
     paint(run, palette, found) {
       surface.resize(plot.clientWidth, HEIGHT - 1);

@@ -12,6 +12,7 @@ import numpy as np
 
 from nki_lab.diagnostic import error_of
 from nki_lab.isa.dtype import NamedDType
+from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, Run, adapted, call_nki, caller
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Launch
 from nki_lab.kernel_runtime.interpreter.operators import bound_numpy
@@ -42,6 +43,7 @@ DATA: Final[dict[type, frozenset[str]]] = {
 """Attributes that are plain data, by exact type."""
 
 _SEQUENCE: Final = frozenset({"index", "count"})
+_OF_TENSORS: Final = _public(NkiTensor)
 PLAIN: Final[dict[type, frozenset[str]]] = {
     int: frozenset({"bit_length", "bit_count", "conjugate", "is_integer"}),
     float: frozenset({"is_integer", "as_integer_ratio", "hex"}),
@@ -155,7 +157,8 @@ def attribute(frame: Frame, node: ast.AST, value: Value, name: str) -> Value:
         return UNKNOWN
     try:
         if isinstance(value, NkiTensor):
-            return UNKNOWN if name == "numpy" else _read(value, name)  # a run has values
+            known = name != "numpy" and not _may_be_another(frame, value, name)  # a run has values
+            return _read(value, name) if known else UNKNOWN
         if is_public(value):
             return _read(value, name)
         if isinstance(value, type) and issubclass(value, enum.Enum):
@@ -172,6 +175,12 @@ def attribute(frame: Frame, node: ast.AST, value: Value, name: str) -> Value:
     if hasattr(kind, name) or (kind not in PLAIN and kind not in DATA):
         return UNKNOWN
     return frame.fault(AttributeError(f"{kind.__name__!r} object has no attribute {name!r}"), node)
+
+
+def _may_be_another(frame: Frame, value: NkiTensor, name: str) -> bool:
+    """Return whether a value was taken for a tensor by the uses of a parameter, and this one is of another class."""
+    is_assumed = frame.interpreter.assumptions is not None and value._buffer.kind == "input"
+    return is_assumed and not hasattr(value, name) and not did_you_mean(name, _OF_TENSORS)
 
 
 _FAMILIES: Final[dict[type, tuple[frozenset[str], frozenset[str]]]] = {
