@@ -162,30 +162,33 @@ def seconds(texts: Sequence[str]) -> float:
         gc.enable()
 
 
+TIMES = 4
+"""How much longer the larger of two texts is. What grows with the square takes 16 times as long, and on a busy machine
+what grows in proportion up to 5 times."""
+MOST = 8.0
+
+
 def growth(texts: Callable[[int], Sequence[str]], size: int) -> float:
-    """How many times as long twice the size takes: the least times of up to six rounds, of fewer where that is clear."""
+    """How many times as long the larger text takes: the least times of up to six rounds, of fewer where that is clear."""
     small = large = math.inf
     for _ in range(6):
-        small, large = min(small, seconds(texts(size))), min(large, seconds(texts(2 * size)))
+        small, large = min(small, seconds(texts(size))), min(large, seconds(texts(TIMES * size)))
         if large <= MOST * small:
             break
     return large / small
 
 
-MOST = 2.6
-
-
 @pytest.mark.parametrize("line", ["SIZES.append({})", "TABLE[{}] = []", "T{}[0] = 7", "OPTIONS.width = {}"])
-def test_twice_as_many_kernels_that_change_objects_of_the_module_take_about_twice_as_long(line: str) -> None:
-    assert growth(lambda size: [kernels(size, line)], 80) <= MOST
+def test_kernels_that_change_objects_of_the_module_take_time_in_proportion(line: str) -> None:
+    assert growth(lambda size: [kernels(size, line)], 60) <= MOST
 
 
-def test_an_edit_of_twice_as_many_kernels_takes_about_twice_as_long() -> None:
+def test_an_edit_of_many_kernels_takes_time_in_proportion() -> None:
     def edits(count: int) -> list[str]:
         text = kernels(count, "n = {}")
         return [text, text.replace("n = 7\n", "n = 8\n"), text.replace("n = 7\n", "n = 8\n    m = 9\n")]
 
-    assert growth(edits, 120) <= MOST
+    assert growth(edits, 60) <= MOST
 
 
 @pytest.mark.parametrize(
@@ -199,8 +202,8 @@ def test_an_edit_of_twice_as_many_kernels_takes_about_twice_as_long() -> None:
     ],
     ids=["one line", "lines", "heads", "brackets", "blocks"],
 )
-def test_twice_as_long_a_table_or_broken_text_takes_about_twice_as_long(text: Callable[[int], str]) -> None:
-    assert growth(lambda size: [HEAD + text(size)], 300) <= MOST
+def test_tables_and_broken_texts_take_time_in_proportion(text: Callable[[int], str]) -> None:
+    assert growth(lambda size: [HEAD + text(size)], 200) <= MOST
 
 
 EQUAL = (
