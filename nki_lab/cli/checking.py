@@ -25,6 +25,7 @@ from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Signature
 from nki_lab.own_faults import ended_evaluation, own_fault
+from nki_lab.processors import processor_count
 from nki_lab.query import Document, EvaluationRequest, Examination
 from nki_lab.query.call_sites import CallSite, call_sites
 from nki_lab.query.checking import unreadable
@@ -229,11 +230,7 @@ def _our_fault(job: Job, message: str) -> Diagnostic:
 
 def default_processes(count: int) -> int:
     """Return how many processes check `count` files: not more than there are processors for."""
-    try:
-        processors = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS and Windows
-        processors = os.cpu_count() or 1
-    return max(1, min(processors, count // FILES_A_PROCESS))
+    return max(1, min(processor_count(), count // FILES_A_PROCESS))
 
 
 def check_files(jobs: Sequence[Job], processes: int) -> Iterator[FileReport]:

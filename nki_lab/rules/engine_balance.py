@@ -9,6 +9,7 @@ import numpy as np
 from nki_lab.isa import enums
 from nki_lab.isa.spec import Use
 from nki_lab.kernel_runtime.backend.listing import Listing
+from nki_lab.kernel_runtime.footprint import distinct
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.issue.legality import is_legal
 from nki_lab.kernel_runtime.timing.costs import cost_of
@@ -131,6 +132,6 @@ def _choices(timed: TimedFacts, move: _Move) -> list[Column]:
 def _moved(timed: TimedFacts, move: _Move, chosen: Column) -> int:
     """Return the makespan in picoseconds with the move of some ops."""
     listing = Listing(timed.program)
-    targets = {number: listing.on_engine(number, move.engine) for number in np.unique(listing.variant[chosen]).tolist()}
+    targets = {number: listing.on_engine(number, move.engine) for number in distinct(listing.variant[chosen]).tolist()}
     listing.variant[chosen] = [targets[number] for number in listing.variant[chosen].tolist()]
     return timed.reordered(listing.built())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nki_lab.kernel_runtime.footprint import distinct
 from nki_lab.kernel_runtime.tensor import shared_hbm
 from nki_lab.rules.program_facts import ProgramFacts
 from nki_lab.rules.rule import Findings, program_rule
@@ -19,10 +20,10 @@ def check(facts: ProgramFacts) -> Findings:
     if not facts.complete or program.observed or program.outputs:
         return
     events = facts.events
-    written = np.unique(events.buffer[events.is_out])
+    written = distinct(events.buffer[events.is_out])
     if any(program.buffers[number].kind != "temp" for number in written.tolist()):
         return
-    read = set(np.unique(events.buffer[~events.is_out]).tolist())
+    read = set(distinct(events.buffer[~events.is_out]).tolist())
     for number in written.tolist():
         buffer = program.buffers[number]
         if buffer.space is shared_hbm and number not in read:

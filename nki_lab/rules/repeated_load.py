@@ -9,6 +9,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.backend.listing import Listing
 from nki_lab.kernel_runtime.backend.repeats import merge_repeats
+from nki_lab.kernel_runtime.footprint import distinct
 from nki_lab.kernel_runtime.ir import Program, Variant
 from nki_lab.kernel_runtime.timing import VariantCost
 from nki_lab.rules.program_facts import Mask, ProgramFacts
@@ -151,7 +152,7 @@ def _again(facts: ProgramFacts, loads: Mask) -> Mask:
     places: dict[tuple[int, int, int], int] = {}
     views = program.views
     of_view = np.full(len(views), -1, np.int64)
-    for number in np.unique(accesses.view[read]).tolist():
+    for number in distinct(accesses.view[read]).tolist():
         view = views[number]
         if view.indirect is None:
             of_view[number] = places.setdefault((view.buffer.id, view.offset, view.type.id), len(places))

@@ -9,6 +9,7 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace
+from nki_lab.kernel_runtime.footprint import distinct
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, psum, sbuf
 from nki_lab.rules.program_facts import Column
@@ -103,7 +104,7 @@ def _doubled(timed: TimedFacts, chosen: list[Buffer]) -> Schedule:
 
 def _next_fill(view: Column, op: Column) -> Column:
     """For each op the next one that waits to fill the same view; -1 without one."""
-    fillers = np.unique(op)
+    fillers = distinct(op)
     order = fillers[np.argsort(view[fillers], kind="stable")]
     following = np.full(len(view), -1, np.int64)
     same = view[order[1:]] == view[order[:-1]]

@@ -14,6 +14,7 @@ import numpy as np
 from nki_lab.diagnostic import Related
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace
+from nki_lab.kernel_runtime.footprint import distinct
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule, schedule
 from nki_lab.kernel_runtime.tensor import sbuf
@@ -96,7 +97,7 @@ class TimedFacts:
         """Return the sites of some ops, those that the critical path spends most time at first."""
         site = self.facts.site[ops]
         time = np.bincount(site, self.path_time[ops], minlength=len(self.program.sites))
-        found = np.unique(site)
+        found = distinct(site)
         order: list[int] = found[np.argsort(-time[found], kind="stable")].tolist()
         return order
 
@@ -144,7 +145,7 @@ class TimedFacts:
         other.variants = list(program.variants)
         for ops, cost_of in changes:
             mine = self.facts.variant[ops]
-            used = np.unique(mine)
+            used = distinct(mine)
             variant[ops] = len(costs) + np.searchsorted(used, mine)
             other.variants += (program.variants[number] for number in used.tolist())
             costs += (cost_of(number, self.costs[number]) for number in used.tolist())

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from nki_lab.isa.spec import Use
+from nki_lab.kernel_runtime.footprint import distinct
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.issue.legality import is_legal
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
@@ -192,7 +193,7 @@ def _groups(timed: TimedFacts, most: Callable[[Variant], int]) -> _Groups:
     for site in timed.places(able)[:_PLACES]:
         ops = able & (facts.site == site)
         kind = facts.variant[ops]
-        together = np.unique(_steps(timed, ops) * len(limits) + kind)  # at one step of the chain, and equal
+        together = distinct(_steps(timed, ops) * len(limits) + kind)  # at one step of the chain, and equal
         for number, count in zip(*np.unique(kind, return_counts=True), strict=True):
             groups = int((together % len(limits) == number).sum())
             size[int(number)] = min(size.get(int(number), int(limits[number])), int(count) // groups)

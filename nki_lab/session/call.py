@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.beta1 import Beta1Builder
 from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
 from nki_lab.kernel_runtime.coverage import Coverage, Tracker
+from nki_lab.kernel_runtime.footprint import distinct
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.source_location import is_ours, placed
 from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder
@@ -64,7 +65,7 @@ def _written_buffers(program: Program) -> set[int]:
         if any(not variant.use.types[variant.names[position]].on_chip for position in places):
             starts = first[rows == variant.id]
             for position in places:
-                seen |= {program.views[i].buffer.id for i in np.unique(accesses[starts + position]).tolist()}
+                seen |= {program.views[i].buffer.id for i in distinct(accesses[starts + position]).tolist()}
     return seen
 
 
@@ -139,7 +140,7 @@ class Call:
         except NkiError:
             raise
         except Exception as error:
-            raise self._our_fault(error) from error
+            raise self._our_fault(error, computing=name == "numeric") from error
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
@@ -147,6 +148,7 @@ class Call:
 
     def run(self, args: Arguments, kwargs: Keywords) -> None:
         self.specialise(args, kwargs, values=True)
+        self._foresee()
         if self.timed:
             self.time()
         self.check()
@@ -163,6 +165,12 @@ class Call:
             self.path = executor.path
             self.time()
         self.monitor.complete()
+
+    def _foresee(self) -> None:
+        """Have memory mapped for the values while the program is timed and checked."""
+        if self.executor is None and not self.program.registers and self.launch.options.memory != "physical":
+            with self._stage("numeric"):
+                self._executor_for().foresee()
 
     def _keep_plan(self, written: list[Input]) -> None:
         """Keep what the run has planned, for calls to come."""
@@ -447,7 +455,8 @@ class Call:
         message = f"{self.launch.name} was cancelled after {done}"
         return coded_error(INTERRUPTED, message, help="results of a cancelled run are not complete")
 
-    def _our_fault(self, error: Exception) -> NkiError:
+    def _our_fault(self, error: Exception, *, computing: bool = False) -> NkiError:
+        """Return the finding about a mistake of ours; one made while `computing` has the place of the instruction."""
         if isinstance(error, MemoryError):
             return too_little_memory(f"the memory of this computer ended: {error}", self.program.buffers)
         item = own_fault(
@@ -455,7 +464,7 @@ class Call:
             limit="a kernel runs, or a diagnostic says why it does not",
         )
         site = innermost_site(error.__traceback__)
-        if site is None and self.executor is not None and len(self.program):
+        if site is None and computing and self.executor is not None and len(self.program):
             site = self.program.sites[self.program.op_site[min(self.executor.done, len(self.program) - 1)]]
         return error_of(placed(item, site) if site is not None else item)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from nki_lab.isa.element_values import element_values
 from nki_lab.isa.ops.mx import scale_row
-from nki_lab.kernel_runtime.footprint import WrittenPart, rect_of
+from nki_lab.kernel_runtime.footprint import WrittenPart, distinct, rect_of
 from nki_lab.kernel_runtime.footprint.runs import Column
 from nki_lab.kernel_runtime.ir import Program, View, access_columns
 from nki_lab.kernel_runtime.protocols import ErrorGrowth, IndexUse, Search, TileContent, ValueSource
@@ -104,7 +104,7 @@ class RunTiles:
             return None, False
         ops, views, start = self._writes_by_buffer
         low, high = int(start[tensor.id]), int(start[tensor.id + 1])
-        used = np.unique(views[low : low + int(np.searchsorted(ops[low:high], op, "right"))])
+        used = distinct(views[low : low + int(np.searchsorted(ops[low:high], op, "right"))])
         accesses = [self._program.views[number] for number in used.tolist()]
         if any(view.indirect is not None for view in accesses):
             return None, False

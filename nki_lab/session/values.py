@@ -13,7 +13,7 @@ import numpy as np
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.allocate import Allocation
-from nki_lab.kernel_runtime.footprint import Column
+from nki_lab.kernel_runtime.footprint import Column, distinct
 from nki_lab.kernel_runtime.ir import Program, View, access_columns
 from nki_lab.kernel_runtime.numerics.nonfinite import Search, first_nonfinite
 from nki_lab.kernel_runtime.numerics.precision import Errors, rounding_errors
@@ -196,7 +196,7 @@ class RunValues:
     def _writers(self, buffer: Buffer) -> Column:
         """Return the ops that write to a buffer, also through tensors that lie over it, ascending."""
         op, start = self._writes
-        return np.unique(np.concatenate([op[start[n] : start[n + 1]] for n in self._overlapping(buffer.id)]))
+        return distinct(np.concatenate([op[start[n] : start[n + 1]] for n in self._overlapping(buffer.id)]))
 
     @cached_property
     def order(self) -> Column:

@@ -15,6 +15,7 @@ from nki_lab.dialects.kernel import as_kernel
 from nki_lab.dialects.tracebacks import with_user_frames
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.own_faults import own_fault
+from nki_lab.processors import processor_count
 from nki_lab.sweeps.columns import Row
 from nki_lab.sweeps.fingerprint import layout
 from nki_lab.sweeps.local_pool import LocalProcesses
@@ -85,7 +86,7 @@ def sweep(
     if running.missing:
         if store is not None:
             store.require_writable()
-        running.run(pool or LocalProcesses(min(workers or os.cpu_count() or 1, len(running.missing))), own=pool is None)
+        running.run(pool or LocalProcesses(min(workers or processor_count(), len(running.missing))), own=pool is None)
     return running.result()
 
 

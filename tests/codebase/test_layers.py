@@ -20,7 +20,16 @@ KR = "kernel_runtime"
 # Lowest layer first. A layer is a row of groups: packages of one group are independent, a later group may use an earlier.
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (
-        ("codes", "quantities", "source_files", "file_system", "contained", "printable", "late_annotations"),
+        (
+            "codes",
+            "quantities",
+            "source_files",
+            "file_system",
+            "contained",
+            "printable",
+            "late_annotations",
+            "processors",
+        ),
         ("diagnostic",),
         ("extras", "own_faults"),
         (f"{KR}.compiled_code",),

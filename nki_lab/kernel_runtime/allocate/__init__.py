@@ -18,7 +18,7 @@ from nki_lab.kernel_runtime.allocate import findings
 from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load, Pairs, lifetimes, load_of
 from nki_lab.kernel_runtime.allocate.memory import overlapping, sharing_bytes
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace, LiveBuffers, Placing, place
-from nki_lab.kernel_runtime.footprint import Column
+from nki_lab.kernel_runtime.footprint import Column, distinct
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, psum, sbuf
 
@@ -91,7 +91,7 @@ def allocate(program: Program) -> Allocation:
         byte=byte,
         first=times.first,
         last=times.last,
-        reuse=np.stack(np.divmod(np.unique(np.concatenate(reuse)), max(1, count)), axis=1).astype(np.int32),
+        reuse=np.stack(np.divmod(distinct(np.concatenate(reuse)), max(1, count)), axis=1).astype(np.int32),
         overlaps=_pairs(overlaps),
         diagnostics=tuple(found),
         sbuf_peak=int(usage.sbuf.max(initial=0)),
@@ -135,7 +135,7 @@ def _usage(*loads: list[Load]) -> Usage:
 
     Where cores meet, the bodies of one lie between those of another: the tensors of several live at an op.
     """
-    op = np.unique(np.concatenate([load.op for memory in loads for load in memory]))
+    op = distinct(np.concatenate([load.op for memory in loads for load in memory]))
     columns = []
     for memory in loads:
         most = np.zeros(len(op), np.int64)

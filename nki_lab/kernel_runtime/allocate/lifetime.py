@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from nki_lab.kernel_runtime.footprint import Column
+from nki_lab.kernel_runtime.footprint import Column, distinct
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
 from nki_lab.kernel_runtime.tensor import Buffer
 
@@ -41,7 +41,7 @@ def lifetimes(program: Program) -> Lifetimes:
     first[last < 0] = -1
     for region in program.regions:
         if region.parent < 0:
-            inside = np.unique(accesses.buffer[(accesses.op >= region.first) & (accesses.op < region.end)])
+            inside = distinct(accesses.buffer[(accesses.op >= region.first) & (accesses.op < region.end)])
             first[inside] = np.minimum(first[inside], region.first)
             last[inside] = np.maximum(last[inside], region.end - 1)
     for buffer in (tensor._buffer for tensor in program.outputs):
@@ -114,7 +114,7 @@ def _shared_twice(
     starts = np.array([buffers[row].address[1] for row in rows], np.int64)  # type: ignore[index]
     ends = starts + np.array([size[row] for row in rows], np.int64)
     # Between two neighbouring bounds all bytes are alike: what counts is how many tensors lie on each such interval.
-    bounds = np.unique(np.concatenate((starts, ends)))
+    bounds = distinct(np.concatenate((starts, ends)))
     length = np.diff(bounds)
     low, high = np.searchsorted(bounds, starts).tolist(), np.searchsorted(bounds, ends).tolist()
     counts = np.zeros((QUADRANTS, len(length)), np.int64)

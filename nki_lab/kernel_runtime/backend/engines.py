@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from nki_lab.isa import enums
 from nki_lab.isa.spec import Unmodelled
 from nki_lab.kernel_runtime.backend.listing import Listing
-from nki_lab.kernel_runtime.footprint import Column, Mask
+from nki_lab.kernel_runtime.footprint import Column, Mask, distinct
 from nki_lab.kernel_runtime.ir import Variant
 
 
@@ -31,7 +31,7 @@ def choose_engines(listing: Listing) -> None:
     core = listing.program.core_column()[listing.near]
     for engine in dict.fromkeys(filter(None, reliefs)):
         takes = np.array([relief == engine for relief in reliefs])[listing.variant]
-        for number in np.unique(core[takes]).tolist():
+        for number in distinct(core[takes]).tolist():
             _relieve(listing, engine, takes & (core == number), core == number, targets)
 
 

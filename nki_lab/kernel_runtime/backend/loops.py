@@ -19,7 +19,7 @@ import numpy as np
 
 from nki_lab.isa.spec import Use
 from nki_lab.kernel_runtime.backend.listing import Listing, is_pure, may_stay
-from nki_lab.kernel_runtime.footprint import Column, Mask
+from nki_lab.kernel_runtime.footprint import Column, Mask, distinct
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.issue.legality import is_legal
 from nki_lab.kernel_runtime.tensor import Buffer, ViewType, make_view, view_type
@@ -63,7 +63,7 @@ class _Loops:
         self.parent, site = table.T
         self.iteration = np.frombuffer(program.op_iteration, np.int32).astype(np.int64)[listing.near]
         affine = np.zeros(len(program.sites), bool)
-        for number in np.unique(site).tolist():
+        for number in distinct(site).tolist():
             place = program.sites[number]
             affine[number] = range_of_loop(place.file, place.line) == "affine_range"
         _, self.loop, count = np.unique(
@@ -124,7 +124,7 @@ class _Loops:
         used[self.iteration] = True
         level = self.parent[np.flatnonzero(used[:-1])]
         used[self.iteration[~small]] = False
-        while len(level := np.unique(level[level >= 0])):
+        while len(level := distinct(level[level >= 0])):
             used[level] = False
             level = self.parent[level]
         found: Mask = used[:-1] & ~self.closed
@@ -264,7 +264,7 @@ class _Accesses:
         kinds = {(item.shape, item.dtype, item.space) for item in map(self.listing.buffers.__getitem__, tiles.tolist())}
         return bool(
             len(kinds) == 1
-            and len(np.unique(tiles)) == len(tiles)
+            and len(distinct(tiles)) == len(tiles)
             and (buffer[:, same] == tiles[:, None]).all()
             and (self._count[tiles] == same.sum()).all()
             and self._private[tiles].all()
@@ -285,8 +285,8 @@ class _Accesses:
             found = self._offset[view[:, place], None] % tile.row_elements + inside
             column.append(found.ravel())
             turn.append(np.repeat(np.arange(len(view)), len(inside)))
-        pairs = np.unique(np.concatenate(column) * len(view) + np.concatenate(turn))
-        return len(np.unique(pairs // len(view))) != len(pairs)
+        pairs = distinct(np.concatenate(column) * len(view) + np.concatenate(turn))
+        return len(distinct(pairs // len(view))) != len(pairs)
 
 
 _OWN: Final = -1 << 62

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from nki_lab.kernel_runtime.backend.broadcasts import spreads
 from nki_lab.kernel_runtime.backend.listing import DEAD, Listing, is_pure, may_stay
-from nki_lab.kernel_runtime.footprint import Column, Mask
+from nki_lab.kernel_runtime.footprint import Column, Mask, distinct
 from nki_lab.kernel_runtime.tensor import Buffer, sbuf
 
 _ROUNDS: Final = 24  # how many computations after each other a value is followed through
@@ -42,7 +42,7 @@ def merge_repeats(listing: Listing) -> None:
     tiles = Tiles(listing)
     earlier, later = tiles.repeats()
     sites = tiles.site_of_writer[later]
-    groups = [np.flatnonzero(sites == site) for site in np.unique(sites).tolist()]
+    groups = [np.flatnonzero(sites == site) for site in distinct(sites).tolist()]
     room, dead = _FreeMemory(listing, tiles), Dead(listing, tiles)
     replaced: dict[int, int] = {}
     for pairs in sorted(groups, key=lambda pairs: tiles.rank(int(later[pairs[0]]))):
@@ -201,7 +201,7 @@ class _FreeMemory:
         np.add.at(rows, first[last >= 0], self._size[last >= 0])
         np.add.at(rows, last[last >= 0] + 1, -self._size[last >= 0])
         live = rows.cumsum().reshape(-1, self._scale).max(axis=1)
-        key = np.unique(tiles.row // self._scale * len(self._size) + tiles.buffer)
+        key = distinct(tiles.row // self._scale * len(self._size) + tiles.buffer)
         near = np.bincount(key // len(self._size), self._size[key % len(self._size)], len(live)).astype(np.int64)
         self._used = np.where(live > self._capacity, np.minimum(live, near), live)
 

@@ -12,6 +12,7 @@ from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.isa.alu import alu_of
 from nki_lab.kernel_runtime.collectives.rank_group import Group, Rank, RankGroup
 from nki_lab.kernel_runtime.collectives.rank_group import local as ranks
+from nki_lab.kernel_runtime.footprint import distinct
 from nki_lab.kernel_runtime.ir import FROM_ALL, FROM_NONE, Arrival, Exchange, access_columns
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.issue.context import current
@@ -401,7 +402,7 @@ def writers(builder: Builder, tensors: Tensors) -> list[int]:
     program = builder.program
     accesses = access_columns(program, indices=False)
     mine = accesses.is_out & np.isin(accesses.buffer, [tensor._buffer.id for tensor in tensors])
-    ops: list[int] = np.unique(accesses.op[mine & (accesses.op >= program.core_starts[-1])]).tolist()
+    ops: list[int] = distinct(accesses.op[mine & (accesses.op >= program.core_starts[-1])]).tolist()
     return ops
 
 

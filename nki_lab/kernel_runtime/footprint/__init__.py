@@ -15,7 +15,7 @@ from nki_lab.kernel_runtime.footprint.rectangles import (
     rect_of,
     share_bytes,
 )
-from nki_lab.kernel_runtime.footprint.runs import Column, Mask, distinct, progression, spread
+from nki_lab.kernel_runtime.footprint.runs import Column, Mask, distinct, in_both, progression, spread
 from nki_lab.kernel_runtime.footprint.wording import elements_of
 from nki_lab.kernel_runtime.footprint.written import WrittenPart
 
@@ -32,6 +32,7 @@ __all__ = [
     "cells_of",
     "distinct",
     "elements_of",
+    "in_both",
     "overlap_of",
     "progression",
     "rect_of",

@@ -13,7 +13,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from nki_lab.kernel_runtime.footprint.runs import Column, Runs, Table, distinct, merge, progression, single, spread
+from nki_lab.kernel_runtime.footprint.runs import (
+    Column,
+    Runs,
+    Table,
+    distinct,
+    in_both,
+    merge,
+    progression,
+    single,
+    spread,
+)
 from nki_lab.kernel_runtime.ir import View
 from nki_lab.kernel_runtime.tensor import Buffer, ViewType
 
@@ -227,7 +237,7 @@ def overlap_of(a: View, b: View) -> Overlap | None:
     if len(firm) < 2:
         return None
     one, other = (_bytes(flat(buffer, view.offset, view.type)) for view in firm)
-    shared = np.intersect1d(one, other) if one is not None and other is not None else np.zeros(0, np.int64)
+    shared = in_both(one, other) if one is not None and other is not None else np.zeros(0, np.int64)
     return Overlap((0, 1), (int(shared[0]), int(shared[-1]) + 1), buffer.nbytes) if len(shared) else None
 
 

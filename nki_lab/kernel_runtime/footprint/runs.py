@@ -85,7 +85,7 @@ def classes(sets: Sequence[Runs]) -> Table:
 def distinct(numbers: Column) -> Column:
     """Return the different numbers in ascending order.
 
-    `np.unique` hashes them first, which takes three times as long.
+    `np.unique` hashes them first, which takes three times as long, and imports NumPy's masked arrays, 7 ms.
     """
     ordered = np.sort(numbers)
     if not len(ordered):
@@ -94,6 +94,13 @@ def distinct(numbers: Column) -> Column:
     new[0] = True
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return ordered if new.all() else ordered[new]
+
+
+def in_both(one: Column, other: Column) -> Column:
+    """Return the different numbers of two columns that stand in both, in ascending order."""
+    together = np.sort(np.concatenate((distinct(one), distinct(other))))
+    found: Column = together[:-1][together[1:] == together[:-1]]
+    return found
 
 
 def spread(first: Column, length: Column) -> Column:

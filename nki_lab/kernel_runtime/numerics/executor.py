@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -10,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, NkiError, error_of
-from nki_lab.isa.dtype import BOOL, F32
+from nki_lab.isa.dtype import BOOL, F32, TF32
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.coverage import Added, Tracker
 from nki_lab.kernel_runtime.footprint import Mask
@@ -33,12 +34,13 @@ from nki_lab.kernel_runtime.numerics.program_plan import (
     released_after,
 )
 from nki_lab.kernel_runtime.numerics.rounding import Array, Scratch
-from nki_lab.kernel_runtime.numerics.slab import Level, Slab
+from nki_lab.kernel_runtime.numerics.slab import Slab
 from nki_lab.kernel_runtime.numerics.storage import (
     BYTES,
     NATIVE,
     SHADOW,
     buffer_array,
+    bytes_of,
     fresh,
     host_values,
     kind_of,
@@ -148,7 +150,31 @@ class Executor:
             except KeyboardInterrupt:
                 self.stopped = max(self.stopped, self.done, self._advance.end)
                 raise
+        self._pool.forget_foreseen()
         self.seconds += time.perf_counter() - start
+
+    def foresee(self) -> None:
+        """Have the large memory that a complete program takes mapped by another thread, until `run` needs it."""
+        program = self.program
+        if self.done or self._physical is not None or program.registers or not len(program):
+            return
+        self._prepare()
+        plan = plan_program(program, self.tracker.finish().add, self._shadowed())
+        self._adopt(plan)
+        sizes: list[int] = []
+        for buffer in program.buffers:
+            kind = self._kind(buffer)
+            if buffer.on_chip:
+                continue
+            if self._argument(buffer.id) is None:
+                sizes.append(bytes_of(buffer, kind))
+            elif kind == SHADOW and buffer.dtype not in (F32, TF32) and buffer.id not in self._narrow:
+                sizes.append(4 * math.prod(buffer.shape))
+        sizes += [
+            4 * math.prod(slab.shape) for slab in plan.slabs.values() if slab.first not in plan.evacuation.in_place
+        ]
+        works = {size for slab in plan.slabs.values() for size in self._slab_needs(slab).sizes}
+        self._pool.foresee([*sizes, *[4 * size for size in works]])
 
     def read(self, view: View | NkiTensor) -> Array:
         """Return the values of a view after all ops executed so far, in its host dtype: a copy."""
@@ -237,7 +263,7 @@ class Executor:
 
     def _bind(self, buffer: Buffer, index: int = -1, steps: list[PlannedStep] | None = None) -> Bound:
         """Make a buffer's storage. With `steps`, a call that prepares it when op `index` runs is added to them."""
-        kind = NATIVE if buffer.id in self._stored else self._kinds.get(buffer.id, kind_of(buffer))
+        kind = self._kind(buffer)
         values = self._argument(buffer.id)
         if values is not None:
             bound = of_array(buffer, values, kind, self._pool)
@@ -256,6 +282,9 @@ class Executor:
         self._bounds[buffer.id] = bound
         return bound
 
+    def _kind(self, buffer: Buffer) -> int:
+        return NATIVE if buffer.id in self._stored else self._kinds.get(buffer.id, kind_of(buffer))
+
     def _argument(self, buffer: int) -> Array | None:
         values = self.arrays.get(buffer)
         return self.program.constants.get(buffer) if values is None else values
@@ -264,14 +293,17 @@ class Executor:
 
     def _take_over(self, plan: ProgramPlan) -> None:
         """Bind what a complete program allows to be bound in another way."""
-        self._written, self._stored, self._narrow = plan.written, plan.stored, plan.narrow
-        self._evacuation = plan.evacuation
+        self._adopt(plan)
         self._poison_all = False
         self.slabs, self.elided = list(plan.slabs.values()), plan.elided_count
         for tile, (root, offset, pitch) in plan.elided.items():
             source = self.bound(self.program.buffers[root])
             row = self.program.buffers[tile].row_elements
             self._bounds[tile] = Bound(SHADOW, source.flat, source.base + offset, row, pitch)
+
+    def _adopt(self, plan: ProgramPlan) -> None:
+        self._written, self._stored, self._narrow = plan.written, plan.stored, plan.narrow
+        self._evacuation = plan.evacuation
 
     def _shadowed(self) -> Mask:
         kinds = self._kinds
@@ -280,14 +312,13 @@ class Executor:
     def _slab_step(self, slab: Slab) -> Step:
         """Return the call that computes a slab; its tiles become parts of the matrix, unless that is rounded."""
         roots = {root: self._root(root) for root in slab.roots}
-        levels = slab_product.fused(slab.levels) if self.program.options.matmul_order == "free" else slab.levels
+        needs = self._slab_needs(slab)
         flat, start, pitch = self._grid_memory(slab)
         if flat.dtype == np.float32:
             self._bind_cells(slab, flat, start, pitch)
         grid = slab_product.grid_of(slab, flat, start, pitch)
-        work = self._slab_work(slab, levels, operands=any(root.narrow for root in roots.values()), grid=grid)
         report = self._advance.within(slab)
-        return (slab_product.multiply, (slab, levels, roots, grid, work, report))
+        return (slab_product.multiply, (slab, needs.levels, roots, grid, self._slab_work(needs), report))
 
     def _bind_cells(self, slab: Slab, flat: Array, start: int, pitch: int) -> None:
         carriers, buffers = self._evacuation.carriers, self.program.buffers
@@ -298,15 +329,22 @@ class Executor:
                 wide = buffers[tile].dtype is not F32
                 self._bounds[tile] = Bound(SHADOW, flat, at, slab.n, pitch, wide=wide)
 
-    def _slab_work(self, slab: Slab, levels: list[Level], *, operands: bool, grid: Array) -> slab_product.Work:
+    def _slab_needs(self, slab: Slab) -> slab_product.Needs:
+        place = self._evacuation.in_place.get(slab.first)
+        return slab_product.needs_of(
+            slab,
+            fuses=self.program.options.matmul_order == "free",
+            operands=not self._narrow.isdisjoint(slab.roots),
+            result=place is not None and place.root in self._stored,
+        )
+
+    def _slab_work(self, needs: slab_product.Needs) -> slab_product.Work:
         """Return a slab's bands and workspaces, whose memory is free again after this step."""
-        narrow = grid.dtype != np.float32
-        bands = slab_product.bands_of(slab, narrow=narrow)
-        sizes = slab_product.workspace_sizes(slab, bands, levels, operands=operands, result=narrow)
-        blocks = [self._pool.take(4 * size) for size in sizes]
+        blocks = [self._pool.take(4 * size) for size in needs.sizes]
         for block in blocks:
             self._pool.give(block)
-        return slab_product.Work(bands, *(block.floats(size) for block, size in zip(blocks, sizes, strict=True)))
+        floats = [block.floats(size) for block, size in zip(blocks, needs.sizes, strict=True)]
+        return slab_product.Work(needs.bands, *floats)
 
     def _grid_memory(self, slab: Slab) -> tuple[Array, int, int]:
         """Return the memory of a slab's matrix, its first element there, and the elements from row to row."""

@@ -10,6 +10,7 @@ import numpy as np
 from nki_lab.diagnostic import NkiError, error_of
 from nki_lab.isa.ops.register import integer_of, value_of
 from nki_lab.kernel_runtime.coverage import Added, Tracker
+from nki_lab.kernel_runtime.footprint import distinct
 from nki_lab.kernel_runtime.ir import Program, Region, View, register_written
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics.variant_plan import PlannedStep, Registers, State
@@ -183,7 +184,7 @@ class Loops:
         if region.first == region.end:
             return
         high = program.op_access[region.end] if region.end < len(program) else len(program.access_view)
-        for number in np.unique(np.array(program.access_view[program.op_access[region.first] : high])).tolist():
+        for number in distinct(np.array(program.access_view[program.op_access[region.first] : high])).tolist():
             self._executor.bound(program.views[number].buffer)
 
     def _decide(self, state: State, view: View, asked: bool | None) -> None:

@@ -1,25 +1,30 @@
 """Memory of an executor: aligned blocks that its tensors take and give back, the large ones kept for the next run.
 
 Memory that is new to the process has to be mapped and cleared page by page, which for a large matrix takes longer than
-converting it.
+converting it. What a run will need is known before it is checked and timed: another thread maps it meanwhile.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
+from collections import deque
+from collections.abc import Hashable, Iterable
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
 
 from nki_lab.kernel_runtime.numerics.blas import Floats
 from nki_lab.kernel_runtime.numerics.rounding import Array
+from nki_lab.processors import processor_count
 
 RESERVED: Final = 256 * 2**20
 """Bytes of large blocks that the process keeps between runs, at most."""
 
 _LARGE: Final = 2**20  # bytes from which on a block is kept: smaller ones the C library keeps itself
 _ALIGNMENT: Final = 64  # bytes: NumPy's vector loops are twice as fast on aligned tiles
+_PIECE: Final = 4 * 2**20  # bytes that are mapped at a time: a run that ends does not wait for more
+_STEP: Final = 1024  # bytes, a part of a page: NumPy keeps other threads waiting while it writes few numbers
 
 
 class Bound:
@@ -66,6 +71,10 @@ class _Reserve:
             place = next((i for i, block in reversed([*enumerate(self._blocks)]) if block.memory.nbytes == size), None)
             return None if place is None else self._blocks.pop(place)
 
+    def sizes(self) -> list[int]:
+        with self._lock:
+            return [block.memory.nbytes for block in self._blocks]
+
     def give(self, blocks: list[Block]) -> None:
         with self._lock:
             self._blocks += blocks
@@ -77,6 +86,57 @@ class _Reserve:
 _reserve: Final = _Reserve()
 
 
+class _Mapped:
+    """Large blocks that a thread maps, one after the other, until somebody takes them."""
+
+    def __init__(self, sizes: Iterable[int]) -> None:
+        self._lock = threading.Lock()
+        self._waiting = deque(_new_block(size) for size in sizes)
+        self._ready: list[Block] = []
+        self._current: Block | None = None
+        self._is_mapped = threading.Condition(self._lock)
+        with suppress(RuntimeError):  # no thread can begin: the blocks are new ones, as without
+            threading.Thread(target=self._map, name="nki_lab memory", daemon=True).start()
+
+    def _map(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    return
+                block = self._current = self._waiting.popleft()
+            for start in range(0, block.memory.nbytes, _PIECE):
+                if self._current is block:
+                    block.memory[start : start + _PIECE : _STEP] = 0
+            with self._lock:
+                if self._current is block:
+                    self._ready.append(block)
+                self._current = None
+                self._is_mapped.notify_all()
+
+    def take(self, size: int) -> Block | None:
+        """Return a block of a size, after waiting for one that is being mapped; None where there is none."""
+        with self._lock:
+            if self._current is not None and self._current.memory.nbytes == size and not self._found(self._ready, size):
+                self._is_mapped.wait_for(lambda: self._current is None or self._current.memory.nbytes != size)
+            for blocks in (self._ready, self._waiting):
+                block = self._found(blocks, size)
+                if block is not None:
+                    blocks.remove(block)
+                    return block
+            return None
+
+    def close(self) -> None:
+        """Leave the blocks that nobody took."""
+        with self._lock:
+            self._waiting.clear()
+            self._ready.clear()
+            self._current = None
+
+    @staticmethod
+    def _found(blocks: Iterable[Block], size: int) -> Block | None:
+        return next((block for block in blocks if block.memory.nbytes == size), None)
+
+
 class Pool:
     """Blocks of one executor, given back when their tensors are dead and handed out again by size.
 
@@ -86,7 +146,27 @@ class Pool:
     def __init__(self) -> None:
         self._free: dict[int, list[Block]] = {}
         self._large: list[Block] = []
+        self._mapped: _Mapped | None = None
         self.nbytes = 0
+
+    def foresee(self, sizes: Iterable[int]) -> None:
+        """Have large blocks of these sizes, in bytes, mapped by another thread until `take` asks for them.
+
+        Blocks that earlier runs have left are mapped already, and at most as many bytes are mapped as are kept between
+        runs. A thread would not help where there is one processor.
+        """
+        if self._mapped is not None or processor_count() == 1:
+            return
+        wanted, total = [], 0
+        known = _reserve.sizes()
+        for size in map(_rounded, sizes):
+            if size in known:
+                known.remove(size)
+            elif size >= _LARGE and total + size <= RESERVED:
+                wanted.append(size)
+                total += size
+        if wanted:
+            self._mapped = _Mapped(wanted)
 
     def take(self, nbytes: int) -> Block:
         """Return a block of at least `nbytes` bytes; contents arbitrary."""
@@ -98,14 +178,20 @@ class Pool:
         """Return a block that no tensor of this executor has been in: nothing that is planned writes it."""
         size = _rounded(nbytes)
         block = _reserve.take(size) if size >= _LARGE else None
+        if block is None and size >= _LARGE and self._mapped is not None:
+            block = self._mapped.take(size)
         if block is None:
-            raw = np.empty(size + _ALIGNMENT, np.uint8)
-            start = -raw.ctypes.data % _ALIGNMENT
-            block = Block(raw[start : start + size])
+            block = _new_block(size)
         if size >= _LARGE:
             self._large.append(block)
         self.nbytes += size
         return block
+
+    def forget_foreseen(self) -> None:
+        """Let go of mapped blocks that nobody has asked for."""
+        if self._mapped is not None:
+            self._mapped.close()
+            self._mapped = None
 
     def give(self, block: Block) -> None:
         """Put a block back; nothing that still runs may use it."""
@@ -119,10 +205,17 @@ class Pool:
 
     def close(self) -> None:
         """Leave the large blocks to the runs to come; nobody may use any of them now."""
+        self.forget_foreseen()
         _reserve.give(self._large)
         self._large = []
         self._free.clear()
         self.nbytes = 0
+
+
+def _new_block(size: int) -> Block:
+    raw = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return Block(raw[start : start + size])
 
 
 def _rounded(nbytes: int) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 
 from nki_lab.isa.dtype import BOOL, F32, TF32
 from nki_lab.kernel_runtime.coverage import Added, Tracker
+from nki_lab.kernel_runtime.footprint import distinct
 from nki_lab.kernel_runtime.ir import Program, access_columns
 from nki_lab.kernel_runtime.numerics.executor import Executor, is_whole
 from nki_lab.kernel_runtime.numerics.pool import Bound
@@ -30,7 +31,6 @@ from nki_lab.kernel_runtime.numerics.storage import (
     SHADOW,
     fresh,
     host_values,
-    kind_of,
     of_array,
     poison,
     refill,
@@ -217,7 +217,7 @@ class RepeatableExecutor(Executor):
         placed = list(self._bounds.items())
         if any(number in self.tracker.suspects for number, _ in placed):
             self._stale = list({id(bound.flat): bound for _, bound in placed}.values())
-        self._written, self._stored, self._narrow = plan.written, plan.stored, plan.narrow
+        self._adopt(plan)
         self._choose_outer(plan)
         self._bind_outer()
         super()._take_over(plan)
@@ -235,10 +235,7 @@ class RepeatableExecutor(Executor):
         touched = np.zeros(len(program.buffers), bool)
         touched[list(self._root_of)] = True
         op, _, buffer, _ = access_columns(program)
-        self._outer_rows = set(np.unique(op[touched[buffer]]).tolist())
-
-    def _kind(self, buffer: Buffer) -> int:
-        return NATIVE if buffer.id in self._stored else self._kinds.get(buffer.id, kind_of(buffer))
+        self._outer_rows = set(distinct(op[touched[buffer]]).tolist())
 
     def _lies_outside(self, buffer: Buffer, plan: ProgramPlan) -> bool:
         """Whether an argument can be used as it is."""

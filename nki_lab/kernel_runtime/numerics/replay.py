@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.footprint import distinct
 from nki_lab.kernel_runtime.ir import Program, View, access_columns
 from nki_lab.kernel_runtime.numerics import blas
 from nki_lab.kernel_runtime.numerics.rounding import Array
@@ -114,7 +115,7 @@ class Replay:
         before = self._states[self.positions[-1]] if self.positions else None
         low = bisect_left(self._write_ops, before.position if before is not None else 0)
         high = bisect_left(self._write_ops, executor.done)
-        state = executor.state(before, np.unique(self._write_buffers[low:high]).tolist())
+        state = executor.state(before, distinct(self._write_buffers[low:high]).tolist())
         self.positions.append(executor.done)
         self._states[executor.done] = state
         self._count(state, 1)

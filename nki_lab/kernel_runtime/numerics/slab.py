@@ -17,7 +17,7 @@ import numpy as np
 
 from nki_lab.isa.dtype import F32
 from nki_lab.kernel_runtime.coverage import Added
-from nki_lab.kernel_runtime.footprint import Column, Mask
+from nki_lab.kernel_runtime.footprint import Column, Mask, distinct
 from nki_lab.kernel_runtime.ir import Program, Variant, buffers_of_views
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
 from nki_lab.kernel_runtime.path.follow import ops_of
@@ -211,7 +211,7 @@ def _submatrices(
     views = program.views
     offset = np.fromiter((views[number].offset for number in view.tolist()), np.int64, len(view))
     row = np.ones(len(program.buffers), np.int64)
-    used = np.unique(buffer)
+    used = distinct(buffer)
     row[used] = [program.buffers[number].row_elements for number in used.tolist()]
     rows, columns = np.divmod(offset, row[buffer])
     pitch = np.where(elided.pitch[buffer] > 0, elided.pitch[buffer], row[buffer])

@@ -49,6 +49,24 @@ class Work(NamedTuple):
     sums: Floats
 
 
+class Needs(NamedTuple):
+    """The levels and bands of a slab's product, and the elements of its memory for operands, and for sums."""
+
+    levels: list[Level]
+    bands: list[slice]
+    sizes: tuple[int, int]
+
+
+def needs_of(slab: Slab, *, fuses: bool, operands: bool, result: bool) -> Needs:
+    """Return what a product needs, with levels joined where it `fuses`.
+
+    `operands` that are narrow, not float32, are widened, and a narrow `result` is rounded.
+    """
+    levels = fused(slab.levels) if fuses else slab.levels
+    bands = bands_of(slab, narrow=result)
+    return Needs(levels, bands, workspace_sizes(slab, bands, levels, operands=operands, result=result))
+
+
 def bands_of(slab: Slab, *, narrow: bool) -> list[slice]:
     """Return the rows of the bands: all, but where a result that is `narrow`, not float32, is rounded band by band."""
     m, n = slab.shape

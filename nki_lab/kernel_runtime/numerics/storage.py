@@ -79,6 +79,12 @@ def _dense(buffer: Buffer, kind: int, flat: Array) -> Bound:
     return Bound(kind, flat.reshape(-1), 0, row, row)
 
 
+def bytes_of(buffer: Buffer, kind: int) -> int:
+    """Return the bytes of a dense binding of a buffer."""
+    row = buffer.partition_bytes if kind == BYTES else buffer.row_elements
+    return buffer.partitions * row * unit_of(kind, buffer.dtype).itemsize
+
+
 def fresh(pool: Pool, buffer: Buffer, kind: int, *, untouched: bool = False) -> tuple[Bound, Block]:
     """Return a dense binding of a buffer and the pool block behind it; equal buffers in one block share theirs.
 
@@ -86,7 +92,7 @@ def fresh(pool: Pool, buffer: Buffer, kind: int, *, untouched: bool = False) -> 
     """
     unit = unit_of(kind, buffer.dtype)
     row = buffer.partition_bytes if kind == BYTES else buffer.row_elements
-    nbytes = buffer.partitions * row * unit.itemsize
+    nbytes = bytes_of(buffer, kind)
     block = pool.take_untouched(nbytes) if untouched else pool.take(nbytes)
     key = (kind, unit, nbytes, row)
     bound = block.bindings.get(key)

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from nki_lab.isa import enums
-from nki_lab.kernel_runtime.footprint import Column, Mask, cells_of
+from nki_lab.kernel_runtime.footprint import Column, Mask, cells_of, distinct
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
 from nki_lab.kernel_runtime.race.values import write_numbers
 
@@ -37,7 +37,7 @@ class Synchronizations:
         cores = program.core_column()
         self._end = len(program)
         self._sides: dict[int, tuple[Column, Column, Column]] = {}
-        for core in np.unique(cores[pairs]).tolist():
+        for core in distinct(cores[pairs].reshape(-1)).tolist():
             mine = np.where(cores[pairs[:, 0]] == core, pairs[:, 0], pairs[:, 1])
             order = np.argsort(mine)
             mine, other = mine[order], (pairs.sum(axis=1) - mine)[order]
@@ -115,7 +115,7 @@ class Conflicts:
                 naming.setdefault(program.views_of(op)[0].buffer.id, []).append(row)
         inner = self._intervals(Synchronizations(program))
         outer = Interval(*(column.copy() for column in inner))
-        for number in np.unique(events.buffer).tolist():
+        for number in distinct(events.buffer).tolist():
             rows = np.flatnonzero(events.buffer == number)
             chosen = Synchronizations(program, naming.get(number, []))
             outer.low[rows], outer.high[rows] = self._intervals(chosen, events.of(rows))
@@ -134,7 +134,7 @@ class Conflicts:
 
     @cached_property
     def _cores(self) -> list[int]:
-        return list(np.unique(self.events.core).tolist())
+        return list(distinct(self.events.core).tolist())
 
     def _conflicts(
         self, bounds: Bounds, waits: Callable[[int, int], bool] | None = None, *, reads: bool = False
@@ -219,7 +219,7 @@ class Conflicts:
         events, numbers = self.events, self.numbers
         theirs = np.flatnonzero((events.core != core) & events.writes)
         value = events.cell * np.int64(-7046029254386353131) + numbers
-        kinds = np.unique(value[theirs])
+        kinds = distinct(value[theirs])
         out = []
         for loose in (True, False):
             rows = np.flatnonzero((events.core == core) & (events.loose == loose))
@@ -335,7 +335,7 @@ def shared_accesses(program: Program) -> Accesses:
     count = len(program.buffers)
     users = np.zeros(count, np.int64)
     for core in range(program.cores):
-        users[np.unique(accesses.buffer[moves & (cores == core)])] += 1
+        users[distinct(accesses.buffer[moves & (cores == core)])] += 1
     written = np.zeros(count, bool)
     written[accesses.buffer[accesses.is_out & moves]] = True
     kept = moves & (users > 1)[accesses.buffer] & written[accesses.buffer]
@@ -367,7 +367,7 @@ def _with_loose(
     program: Program, accesses: Accesses, loose: Mask, access: Column, cell: Column
 ) -> tuple[Column, Column]:
     """One cell more for each tensor that is accessed with addresses from run time: of these, and of all of it."""
-    numbers = np.unique(accesses.buffer[loose])
+    numbers = distinct(accesses.buffer[loose])
     if not len(numbers):
         return access, cell
     full = np.array([view.full and view.indirect is None for view in program.views], bool)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.kernel_runtime.footprint import Column, Overlap, overlap_of, progression
+from nki_lab.kernel_runtime.footprint import Column, Overlap, distinct, in_both, overlap_of, progression
 from nki_lab.kernel_runtime.ir import Program, View, access_columns
 from nki_lab.kernel_runtime.issue.source_location import finding_at, instruction_name, origin, span_at, title
 from nki_lab.kernel_runtime.race.conflicts import Conflict
@@ -55,9 +55,9 @@ def _suspects(program: Program) -> Column:
     rows = np.flatnonzero(program.ops_where(lambda item: item.engine == "dma")[accesses.op])
     key = accesses.op[rows] * max(len(program.buffers), 1) + accesses.buffer[rows]
     is_out = accesses.is_out[rows]
-    both = np.intersect1d(key[is_out], key[~is_out]) // max(len(program.buffers), 1)
+    both = in_both(key[is_out], key[~is_out]) // max(len(program.buffers), 1)
     kinds, first = np.unique(variant, return_index=True)
-    found: Column = np.union1d(both, first[twice[kinds]])
+    found: Column = distinct(np.concatenate((both, first[twice[kinds]])))
     return found
 
 
@@ -83,8 +83,8 @@ def shifted(program: Program) -> Iterator[Transfer]:
     rows = np.flatnonzero(program.ops_where(lambda item: item.engine in _STREAMING)[accesses.op])
     key = accesses.op[rows] * max(len(program.buffers), 1) + accesses.buffer[rows]
     is_out = accesses.is_out[rows]
-    both = np.intersect1d(key[is_out], key[~is_out]) // max(len(program.buffers), 1)
-    for op in np.unique(both).tolist():
+    both = in_both(key[is_out], key[~is_out]) // max(len(program.buffers), 1)
+    for op in distinct(both).tolist():
         views = list(zip(program.views_of(op), program.variant_of(op).outs, strict=True))
         targets, sources = (
             [view for view, out in views if out is way and view.indirect is None] for way in (True, False)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import Route
-from nki_lab.kernel_runtime.footprint import Column
+from nki_lab.kernel_runtime.footprint import Column, distinct
 from nki_lab.kernel_runtime.ir import Program, arriving
 from nki_lab.kernel_runtime.vocabulary import ENGINES
 
@@ -102,7 +102,7 @@ def _of_core(
 
 def _dense(lane: Column, engines: int) -> tuple[list[int], Column]:
     """The used numbers from `engines` on, and the lanes with these numbered without gaps."""
-    used = np.unique(lane[lane >= engines])
+    used = distinct(lane[lane >= engines])
     numbers = np.concatenate((np.arange(engines), engines + np.arange(len(used))))
     return used.tolist(), numbers[np.searchsorted(np.concatenate((np.arange(engines), used)), lane)]
 

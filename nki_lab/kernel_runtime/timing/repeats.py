@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.kernel_runtime.footprint import Column
+from nki_lab.kernel_runtime.footprint import Column, distinct
 from nki_lab.kernel_runtime.timing.columns import Lanes, Machine, Ops
 
 _FEWEST: Final = 6  # repetitions of a stretch
@@ -213,7 +213,7 @@ class _Search:
         far = after - flow
         wrong = ((far != period) & (far != 0)) | ((flow < 0) != (after < 0))
         wrong[period:] |= far[period:] != far[:-period]
-        return np.union1d(rows, begin + np.flatnonzero(wrong))
+        return distinct(np.concatenate((rows, begin + np.flatnonzero(wrong))))
 
     def _alike(self, lanes: list[int]) -> bool:
         """Return whether nothing but queues that are alike follow on each other."""
@@ -244,8 +244,8 @@ class _Search:
         moving = (pred >= 0) & ~same
         constants: dict[int, Column] = {}
         lane = ops.lane[row[same]]
-        for number in np.unique(lane).tolist():
-            constants[number] = np.unique(pred[same][lane == number])
+        for number in distinct(lane).tolist():
+            constants[number] = distinct(pred[same][lane == number])
         return int((row - pred)[moving].max(initial=0)), constants
 
 

@@ -72,3 +72,77 @@ def test_a_closed_pool_gives_its_blocks_once(reserve: pools._Reserve) -> None:
     pool.close()
     assert reserve.take(MIB) is block
     assert reserve.take(MIB) is None
+
+
+@pytest.fixture
+def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "processor_count", lambda: 2)
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_foreseen_blocks_are_handed_out_once_and_others_are_new() -> None:
+    pool = Pool()
+    pool.foresee([2 * MIB, MIB, 64, 2 * MIB])
+    assert pool._mapped is not None
+    first, second, third = (pool.take(2 * MIB) for _ in range(3))
+    assert len({block.memory.ctypes.data for block in (first, second, third)}) == 3
+    assert pool.take(MIB).memory.nbytes == MIB
+    assert pool._mapped.take(MIB) is None
+    assert pool._mapped.take(2 * MIB) is None
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_nothing_is_written_to_a_block_that_was_handed_out() -> None:
+    for _ in range(20):
+        pool = Pool()
+        pool.foresee([64 * MIB, 8 * MIB])
+        blocks = [pool.take(size) for size in (8 * MIB, 64 * MIB)]
+        for block in blocks:
+            block.memory.fill(7)
+        pool.forget_foreseen()
+        assert all((block.memory == 7).all() for block in blocks)
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_no_more_is_mapped_than_is_kept_and_nothing_that_is_there(
+    reserve: pools._Reserve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapped: list[int] = []
+
+    class Noted(pools._Mapped):
+        def __init__(self, sizes: list[int]) -> None:
+            mapped.extend(sizes)
+            super().__init__(sizes)
+
+    monkeypatch.setattr(pools, "_Mapped", Noted)
+    monkeypatch.setattr(pools, "RESERVED", 5 * MIB)
+    reserve.give([pools._new_block(2 * MIB)])
+    pool = Pool()
+    pool.foresee([2 * MIB, 2 * MIB, 4 * MIB, 3 * MIB])
+    assert mapped == [2 * MIB, 3 * MIB]
+
+
+def test_with_one_processor_nothing_is_mapped_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "processor_count", lambda: 1)
+    pool = Pool()
+    pool.foresee([2 * MIB])
+    assert pool._mapped is None
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_blocks_are_new_ones_where_no_thread_can_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_thread: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(pools.threading.Thread, "start", refused)
+    pool = Pool()
+    pool.foresee([2 * MIB])
+    assert pool.take(2 * MIB).memory.nbytes == 2 * MIB
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_what_was_foreseen_for_nothing_is_left(reserve: pools._Reserve) -> None:
+    pool = Pool()
+    pool.foresee([2 * MIB])
+    pool.close()
+    assert reserve.sizes() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_lab.kernel_runtime.numerics import slab, slab_product
+from nki_lab.kernel_runtime.numerics import pool, slab, slab_product
 from nki_lab.kernel_runtime.numerics.executor import Executor
 from tests.calls import kernel_of, traced
 from tests.tolerances import ulps
@@ -375,3 +376,27 @@ def test_sums_that_are_to_be_rounded_take_little_memory() -> None:
     bands = slab_product.bands_of(found, narrow=True)
     assert slab_product.workspace_sizes(found, bands, found.levels, operands=False, result=True) == (0, 1024 * 8192)
     assert slab_product.bands_of(found, narrow=False) == [slice(0, 8192)]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e5m2"])
+@pytest.mark.parametrize("order", ["tile", "slab", "free"])
+def test_memory_that_is_foreseen_is_used(name: str, dtype: str, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    foreseen: Counter[int] = Counter()
+    taken: Counter[int] = Counter()
+    take = pool.Pool.take_untouched
+
+    def noted(self: pool.Pool, nbytes: int) -> pool.Block:
+        taken[nbytes] += 1
+        return take(self, nbytes)
+
+    monkeypatch.setattr(pool.Pool, "foresee", lambda _self, sizes: foreseen.update(map(pool._rounded, sizes)))
+    monkeypatch.setattr(pool.Pool, "take_untouched", noted)
+    left, right = operands(KERNELS[name].sizes[0], dtype)
+    program, _ = traced(kernel_of(KERNELS[name].text), [left, right], [dtype, dtype], "trn2", matmul_order=order)
+    executor = Executor(program, {0: left, 1: right})
+    executor.foresee()
+    executor.run(final=True)
+    del foreseen[pool._rounded(0)]  # products without conversions need no memory for them
+    assert foreseen <= taken
+    assert foreseen[pool._rounded(program.outputs[0]._buffer.nbytes)]
