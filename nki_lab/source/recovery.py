@@ -7,7 +7,7 @@ import keyword
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypedDict
 
 from nki_lab.source.magics import UNKNOWN  # what stands under `if __builtins__:` is not judged
 from nki_lab.source.moved_lines import moved_text
@@ -259,8 +259,9 @@ def _mention(tree: ast.Module, lines: Sequence[str], unread: set[int]) -> None:
                 continue
             mentions = _statements(lines, unread, node)
             if isinstance(node, ast.Pass) and mentions:
-                test = ast.Name(id=UNKNOWN, ctx=ast.Load())
-                body[position] = _located(ast.If(test=test, body=mentions, orelse=[]), node)
+                place = _place_of(node)
+                test = ast.Name(id=UNKNOWN, ctx=_LOAD, **place)
+                body[position] = ast.If(test=test, body=mentions, orelse=[], **place)
             elif isinstance(node, ast.If):
                 node.body[:0] = mentions
 
@@ -288,21 +289,35 @@ def _statements(lines: Sequence[str], unread: set[int], node: ast.stmt) -> list[
         bound += stores
         read += loads
         number += 1
+    place = _place_of(node)
     made: list[ast.stmt] = []
     if read:
-        items: list[ast.expr] = [ast.Name(id=name, ctx=ast.Load()) for name in dict.fromkeys(read)]
-        made.append(_located(ast.Expr(value=ast.Tuple(elts=items, ctx=ast.Load())), node))
+        items: list[ast.expr] = [ast.Name(id=name, ctx=_LOAD, **place) for name in dict.fromkeys(read)]
+        made.append(ast.Expr(value=ast.Tuple(elts=items, ctx=_LOAD, **place), **place))
     for name in dict.fromkeys(bound):
-        target = ast.Name(id=name, ctx=ast.Store())
-        made.append(_located(ast.Assign(targets=[target], value=ast.Constant(value=None)), node))
+        target = ast.Name(id=name, ctx=_STORE, **place)
+        made.append(ast.Assign(targets=[target], value=ast.Constant(value=None, **place), **place))
     return made
 
 
-def _located(node: ast.stmt, at: ast.stmt) -> ast.stmt:
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.expr | ast.stmt):
-            ast.copy_location(inner, at)
-    return node
+_LOAD: Final = ast.Load()  # the parser too has one of each for all nodes
+_STORE: Final = ast.Store()
+
+
+class _Place(TypedDict):
+    lineno: int
+    col_offset: int
+    end_lineno: int | None
+    end_col_offset: int | None
+
+
+def _place_of(node: ast.stmt) -> _Place:
+    return _Place(
+        lineno=node.lineno,
+        col_offset=node.col_offset,
+        end_lineno=node.end_lineno,
+        end_col_offset=node.end_col_offset,
+    )
 
 
 def names_in(line: str) -> tuple[list[str], list[str]]:
