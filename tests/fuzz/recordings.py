@@ -325,7 +325,7 @@ def _summary(draw: random.Random, table: pa.Table) -> pa.Table:
     elif texts:
         place = draw.randrange(len(texts))
         changed = draw.choice(_VALUES)
-        with contextlib.suppress(ValueError, TypeError):
+        with contextlib.suppress(ValueError, TypeError, RecursionError):
             if draw.random() < 0.5:
                 changed = json.dumps(_changed_json(draw, json.loads(texts[place])))
         texts[place] = changed
