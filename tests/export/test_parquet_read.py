@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,23 @@ def test_a_damaged_file_is_told(device: Path, content: bytes) -> None:
     (device / "Flow.parquet").write_bytes(content)
     with pytest.raises(OSError, match=r"Flow\.parquet: damaged"):
         read_profile(device)
+
+
+@pytest.mark.extended
+def test_a_file_with_one_wrong_bit_is_read_or_told(device: Path) -> None:
+    path = device / "Flow.parquet"
+    content = path.read_bytes()
+    told: set[str] = set()
+    for bit in range(0, 8 * len(content), 23):
+        changed = bytearray(content)
+        changed[bit >> 3] ^= 1 << (bit & 7)
+        path.write_bytes(changed)
+        try:
+            read_profile(device)
+        except NkiError as error:
+            assert error.diagnostics[0].code == "NKI019"
+            told.add(re.sub(r"\d+", "N", error.diagnostics[0].message))
+    assert any("values in N rows" in message for message in told)
 
 
 def test_what_is_no_profile_is_told(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ class ProfileTable:
         for path, file, groups in zip(self._paths, self._files, self._groups, strict=True):
             if field in file.schema_arrow.names:
                 _guarded(path, partial(_require_small, path, file, groups, field))
-                parts += _guarded(path, partial(file.read, columns=[field])).column(0).chunks
+                parts += _guarded(path, partial(_read_column, file, field))
             else:
                 parts.append(pa.nulls(file.metadata.num_rows))
         return parts
@@ -258,6 +258,16 @@ def _opened(path: Path) -> tuple[Any, list[Group]]:
     file = pq.ParquetFile(stream, read_dictionary=texts)
     sound_metadata(file.metadata, groups)
     return file, groups
+
+
+def _read_column(file: Any, field: str) -> list[Any]:
+    """Return the chunks of a field; ValueError unless each row has one value, and each text is in the dictionary."""
+    column = file.read(columns=[field]).column(0)
+    column.validate(full=True)
+    if len(column) != file.metadata.num_rows:
+        raise ValueError(f"the field {field} has {len(column):,} values in {file.metadata.num_rows:,} rows")
+    chunks: list[Any] = column.chunks
+    return chunks
 
 
 def _require_small(path: Path, file: Any, groups: Sequence[Group], field: str) -> None:
