@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Related
 from nki_lab.isa.spec import TABLE
 from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
+from nki_lab.source.names import NameUses, definitions_of
 from nki_lab.source.nesting import Nesting
 from nki_lab.source.trees import FUNCTIONS, FunctionNode, lines_of
 
@@ -57,16 +58,24 @@ def _calls(facts: SyntaxFacts) -> Iterator[ast.Call]:
 @syntax_rule("NKI128")
 def check_counter(facts: SyntaxFacts) -> Findings:
     """Yield one finding for each such write in a function that kernel code hands to nl.fori_loop by its name."""
+    loops = [call for call in facts.find(ast.Call) if facts.dotted(call.func) == "nki.language.fori_loop"]
     bodies = set()
-    for call in facts.find(ast.Call):
-        if facts.dotted(call.func) == "nki.language.fori_loop":
-            given = [*call.args[2:3], *(item.value for item in call.keywords if item.arg == "body_fun")]
-            bodies |= {item.id for item in given if isinstance(item, ast.Name)}
-    if not bodies:
-        return
-    for node in facts.find(ast.FunctionDef):
-        if node.name in bodies and node.args.args:
+    for call, scope in _in_scopes(facts, loops):
+        given = [*call.args[2:3], *(item.value for item in call.keywords if item.arg == "body_fun")]
+        for item in given:
+            if isinstance(item, ast.Name):
+                bodies |= {found.node for found in definitions_of(item.id, scope)}
+    for node in facts.find(ast.FunctionDef) if bodies else ():
+        if node in bodies and node.args.args:
             yield from _writes(facts, node, node.args.args[0].arg)
+
+
+def _in_scopes(facts: SyntaxFacts, calls: Collection[ast.Call]) -> Iterator[tuple[ast.Call, NameUses]]:
+    """Yield each of some calls with the scope that it stands in, in the order of the source."""
+    if not calls:
+        return
+    scopes = {call: scope for scope in facts.module.subtree() for call in scope.calls}
+    yield from ((call, scopes[call]) for call in calls if call in scopes)
 
 
 def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Findings:
@@ -100,9 +109,11 @@ def check_nested(facts: SyntaxFacts) -> Findings:
                     kernels[node.name] = (node, decorator)
     if not kernels:
         return
-    for call in facts.find(ast.Call):
-        if isinstance(call.func, ast.Name) and call.func.id in kernels:
-            node, decorator = kernels[call.func.id]
+    calls = [call for call in facts.find(ast.Call) if isinstance(call.func, ast.Name) and call.func.id in kernels]
+    for call, scope in _in_scopes(facts, calls):
+        assert isinstance(call.func, ast.Name)
+        node, decorator = kernels[call.func.id]
+        if node in (found.node for found in definitions_of(call.func.id, scope)):
             yield facts.report(
                 "NKI129",
                 call.func,

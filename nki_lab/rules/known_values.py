@@ -144,7 +144,20 @@ class KnownValues:
         if paths := imports.get(name):
             fallback = all(isinstance(value, ast.Constant) and value.value is None for value in assigned)
             return self._imported(*paths) if len(paths) == 1 and fallback else OPEN
-        return joined(self.of(value, place) for value in assigned)
+        found = joined(self.of(value, place) for value in assigned)
+        return found if not _has_list(found) or self._is_only_handed_over(name, place) else OPEN
+
+    def _is_only_handed_over(self, name: str, place: NameUses) -> bool:
+        """Return whether all that a name is used for is an argument of NKI's functions, which leave a list alone."""
+        for scope in place.subtree():
+            loads = {node for node in scope.loads if node.id == name}
+            for call in scope.calls if loads else ():
+                given = loads.intersection((*call.args, *(item.value for item in call.keywords)))
+                if given and self.is_function(self.of(call.func, scope)):
+                    loads -= given
+            if loads:
+                return False
+        return True
 
     def _table(self, place: NameUses) -> tuple[dict[str, set[str]], dict[str, list[ast.expr]], dict[str, int]]:
         if place not in self._tables:
@@ -378,6 +391,10 @@ def joined(values: Iterable[Value]) -> Value:
         elif first is not other and (type(first) is not type(other) or type(first) not in _PLAIN or first != other):
             return OPEN
     return first
+
+
+def _has_list(value: Value) -> bool:
+    return isinstance(value, list) or (isinstance(value, tuple) and any(map(_has_list, value)))
 
 
 def same(left: Value, right: Value) -> bool:
