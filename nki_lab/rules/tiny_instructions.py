@@ -65,12 +65,17 @@ def check_length(timed: TimedFacts) -> Findings:
     """Yield one finding for a kernel that longer instructions would make faster, at the one that costs it most.
 
     The gain is that of a copy of the program in which the first of as many instructions as one could do has the cost of
-    longer rows, and the others take no time.
+    longer rows, and the others take no time. An instruction has one scalar for each partition, and adds up one value:
+    those with scalars of their own stay apart, and so do those that reduce on the way.
     """
-    found = _groups(timed, lambda variant: _LONGEST // _columns(variant))
+
+    def most(variant: Variant) -> int:
+        return 1 if any(variant.outs[at] for at in _of_whole_rows(variant)) else _LONGEST // _columns(variant)
+
+    found = _groups(timed, most, _of_whole_rows)
     wide: dict[int, VariantCost] = {}
-    for number, most in found.size.items():
-        size, use = most, None
+    for number, count in found.size.items():
+        size, use = count, None
         while size > 1 and (use := _longer(timed.program.variants[number], size)) is None:
             size //= 2
         found.size[number] = size
@@ -148,6 +153,14 @@ def _columns(variant: Variant) -> int:
     return max((view.free_size for view in views), default=1) or 1
 
 
+def _of_whole_rows(variant: Variant) -> list[int]:
+    """Return the operands, by number, that have less elements than the rows: those that an instruction has once."""
+    if variant.instruction.rowwise:
+        return []
+    columns = _columns(variant)
+    return [at for at, name in enumerate(variant.names) if variant.use.types[name].free_size < columns]
+
+
 def _longer(variant: Variant, size: int) -> Use | None:
     """Return the same call with rows `size` times as long; None where that is not legal."""
     use, columns, rows = variant.use, _columns(variant), variant.instruction.rowwise
@@ -178,10 +191,13 @@ def _stretched(view: ViewType, size: int, apart: bool) -> ViewType:
     return ViewType(-1, view.space, view.dtype, shape, strides, *place)
 
 
-def _groups(timed: TimedFacts, most: Callable[[Variant], int]) -> _Groups:
+def _groups(
+    timed: TimedFacts, most: Callable[[Variant], int], common: Callable[[Variant], list[int]] = lambda _variant: []
+) -> _Groups:
     """Return how many instructions of a variant can be one, at most `most`, at the places that cost most.
 
-    Instructions of one place count that do not follow from each other: those at the same step of the longest chain.
+    Instructions of one place count that do not follow from each other, those at the same step of the longest chain,
+    and that have the operands which `common` numbers in common.
     """
     facts = timed.facts
     limits = np.array([most(item) if _is_parallel(item) else 1 for item in timed.program.variants] or [1])
@@ -192,8 +208,9 @@ def _groups(timed: TimedFacts, most: Callable[[Variant], int]) -> _Groups:
     size: dict[int, int] = {}
     for site in timed.places(able)[:_PLACES]:
         ops = able & (facts.site == site)
-        kind = facts.variant[ops]
-        together = distinct(_steps(timed, ops) * len(limits) + kind)  # at one step of the chain, and equal
+        kind, shared = facts.variant[ops], _shared(timed, ops, common)
+        # at one step of the chain, of the same operands, and equal
+        together = distinct((_steps(timed, ops) * (shared.max() + 1) + shared) * len(limits) + kind)
         for number, count in zip(*np.unique(kind, return_counts=True), strict=True):
             groups = int((together % len(limits) == number).sum())
             size[int(number)] = min(size.get(int(number), int(limits[number])), int(count) // groups)
@@ -201,6 +218,19 @@ def _groups(timed: TimedFacts, most: Callable[[Variant], int]) -> _Groups:
     found.size.update({number: item for number, item in size.items() if item > 1})
     found.ops[:] &= np.isin(facts.variant, list(found.size))
     return found
+
+
+def _shared(timed: TimedFacts, ops: Mask, common: Callable[[Variant], list[int]]) -> Column:
+    """Return a number of each of some ops, the same for those of one variant with the same `common` operands."""
+    program, rows = timed.program, np.flatnonzero(ops)
+    view, start = np.frombuffer(program.access_view, np.uint32), np.frombuffer(program.op_access, np.uint32)
+    kind, out = timed.facts.variant[rows], np.zeros(len(rows), np.int64)
+    for number in distinct(kind).tolist():
+        if places := common(program.variants[number]):
+            mine = kind == number
+            views = view[start[rows[mine], None].astype(np.int64) + places]
+            out[mine] = np.unique(views, axis=0, return_inverse=True)[1].reshape(-1)
+    return out
 
 
 def _is_parallel(variant: Variant) -> bool:

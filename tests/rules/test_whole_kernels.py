@@ -456,6 +456,32 @@ def test_instructions_that_follow_from_each_other_stay_apart(shape: tuple[int, i
     assert not {"NKI706", "NKI707"} & {item.code for item in found}
 
 
+SCALED: Final = """
+    @nki.jit
+    def kernel(x, scales):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile, scale = nl.load(x), nl.load(scales)
+        result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        sums = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+        for i in range(64):
+            columns = nl.ds(i * 32, 32)
+            nisa.activation(dst=result[:, columns], op=nl.exp, data=tile[:, columns]{more})
+        nl.store(out, result)
+        return out
+"""
+REDUCED: Final = ", reduce_op=nl.add, reduce_res=sums[:, i:i + 1], reduce_cmd=nisa.reduce_cmd.reset_reduce"
+
+
+@pytest.mark.parametrize(
+    ("more", "together"),
+    [("", True), (", bias=scale[:, 0:1]", True), (", bias=scale[:, i:i + 1]", False), (REDUCED, False)],
+)
+def test_instructions_with_scalars_or_sums_of_their_own_stay_apart(more: str, together: bool) -> None:
+    signature = nki_lab.spec((128, 2048), "float32"), nki_lab.spec((128, 64), "float32")
+    found = profiled(SCALED.format(more=more), *signature).diagnostics
+    assert ("NKI707" in {item.code for item in found}) == together
+
+
 STAYING: Final = """
     @nki.jit
     def kernel(x):
