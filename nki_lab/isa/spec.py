@@ -245,7 +245,8 @@ class Predicate:
     """A limit that is not one comparison: a named test with a case it accepts and one it refuses.
 
     `test(use)` gives None, or a description of the fault in the user's numbers. The cases are argument overrides for
-    the instruction's `example`; tests run both on every target that has the instruction (or on `target`).
+    the instruction's `example`; tests run both on every target that has the instruction (or on `target`). `older` is
+    the remedy on targets that are too old for what the use asks for, where `help` is for those that are not.
     """
 
     code: str
@@ -253,6 +254,7 @@ class Predicate:
     test: Callable[[Use], Fault]
     operand: str = field(kw_only=True)
     help: str = field(kw_only=True)
+    older: str = field(default="", kw_only=True)
     refuses: Mapping[str, Any] = field(kw_only=True)
     accepts: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     target: str = field(default="", kw_only=True)

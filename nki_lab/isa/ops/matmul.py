@@ -227,6 +227,7 @@ class nc_matmul:
         operand="perf_mode",
         target="trn2",
         help="pack two contraction rows a partition, or drop perf_mode",
+        older="drop perf_mode, and multiply the two halves one after the other into dst",
         accepts={
             "stationary": "sbuf float8_e4m3 128x2x64",
             "moving": "sbuf float8_e4m3 128x2x512",

@@ -175,7 +175,7 @@ def _refusal(instruction: Instruction, types: Mapping[str, ViewType | None], pro
     )
 
 
-_NEEDS = re.compile(r"\b(?:needs|from) NeuronCore-v(\d)")
+_NEEDS = re.compile(r"\b(?:needs?|from) NeuronCore-v(\d)")
 
 
 def targets_from(since: int, until: int | None = None) -> list[str]:
@@ -670,4 +670,5 @@ def predicate_problem(predicate: Predicate, use: Use) -> Problem | None:
     message = predicate.test(use)
     if message is None:
         return None
-    return Problem(predicate.code, message, predicate.operand, predicate.text, predicate.help)
+    remedy = predicate.older if predicate.older and _NEEDS.search(message) else predicate.help
+    return Problem(predicate.code, message, predicate.operand, predicate.text, remedy)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError
+from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.dtype import dtype_of
 from nki_lab.kernel_runtime.numerics.executor import Executor
 from tests.calls import kernel_of, traced
@@ -35,6 +35,12 @@ TENSORS = {
 
 def refused(call: str, target: str) -> str:
     """The code with which `nisa.<call>` on these tensors is refused; empty where it is accepted."""
+    found = refusal(call, target)
+    return "" if found is None else found.code
+
+
+def refusal(call: str, target: str) -> Diagnostic | None:
+    """What is said of `nisa.<call>` on these tensors where it is refused."""
     lines = [f"    {name} = nl.ndarray({what})" for name, what in TENSORS.items()]
     text = "\n".join(["def kernel(a):", *lines, f"    nisa.{call}", ""])
     try:
@@ -43,5 +49,5 @@ def refused(call: str, target: str) -> str:
         (found,) = error.diagnostics
         assert found.span is not None
         assert found.span.line == len(lines) + 2
-        return found.code
-    return ""
+        return found
+    return None

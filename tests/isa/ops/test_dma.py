@@ -13,7 +13,7 @@ import pytest
 
 import nki_lab
 from nki_lab.diagnostic import NkiError
-from tests.isa.ops.kernels import refused, run
+from tests.isa.ops.kernels import refusal, refused, run
 
 Array = np.ndarray[Any, Any]
 
@@ -192,6 +192,24 @@ CASES = [
 @pytest.mark.parametrize(("call", "target", "code"), CASES)
 def test_what_it_takes(call: str, target: str, code: str) -> None:
     assert refused(call, target) == code
+
+
+ROWS = "h.ap([[96, 64], [1, 96]], vector_offset=n)"
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        ("dma_copy(x, h, dge_mode=nisa.dge_mode.hwdge)", "leave dge_mode out"),
+        (f"dma_copy(x, {ROWS})", "choose target='trn2', or copy the rows one by one"),
+        (f"dma_compute({ROWS}, (x, {ROWS}), nl.add)", "choose target='trn2', or copy the rows one by one"),
+    ],
+)
+def test_what_a_target_is_too_old_for_has_a_remedy_of_its_own(call: str, remedy: str) -> None:
+    found = refusal(call, "trn1")
+    assert found is not None
+    assert found.help.startswith(remedy)
+    assert found.limit.endswith("targets: trn2, trn3")
 
 
 @pytest.mark.parametrize("count", [256, 192, 128, 16])
