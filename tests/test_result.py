@@ -371,6 +371,25 @@ def test_compiling_takes_constants_and_options() -> None:
         nki_lab.compile(kernel, nki_lab.spec((4, 3), "float32"), 3, grid=7)
 
 
+@pytest.mark.parametrize(
+    ("grid", "said"),
+    [(2, ""), ((2,), ""), (3, "NKI016 add[3] asks for 3"), ((2, 2), "NKI016 add is launched with [2, 2]"),
+     ("2", "NKI016 add is launched with ['2']"), ((2.5,), "NKI016 add is launched with [2.5]")],
+)  # fmt: skip
+def test_a_check_takes_the_grids_of_a_run(grid: object, said: str) -> None:
+    tensors = [nki_lab.spec((4, 3), "float32")] * 2
+    try:
+        found = [
+            item
+            for item in nki_lab.check(function=add, args=tensors, grid=grid, target="trn2")
+            if item.severity == "error"
+        ]
+    except NkiError as error:
+        found = list(error.diagnostics)
+    assert " ".join(f"{item.code} {item.message}" for item in found).startswith(said)
+    assert bool(found) == bool(said)
+
+
 def test_a_program_carries_what_was_found_while_it_was_compiled() -> None:
     program = nki_lab.compile(uninitialised, nki_lab.spec((4, 3), "float32"))
     assert [item.code for item in program.diagnostics] == ["NKI301"]

@@ -19,6 +19,7 @@ from nki_lab.dialects.kernel import Kernel, as_kernel
 from nki_lab.dialects.tracebacks import with_user_frames
 from nki_lab.extras import extra
 from nki_lab.isa.arch import Arch
+from nki_lab.kernel_runtime.beta1 import grid_sizes
 from nki_lab.kernel_runtime.collectives.rank_group import Rank, RankGroup, local
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import Options, option_names, with_changes
@@ -248,20 +249,24 @@ def check(
     function: Callable[..., object] | str | None = None,
     args: Sequence[object] | None = None,
     kwargs: Mapping[str, object] | None = None,
-    grid: tuple[int, ...] = (),
+    grid: object = None,
     target: str | Arch | None = None,
     possible: bool = False,
 ) -> list[Diagnostic]:
     """Return the findings in a file, a source text or a function, of which nothing is run.
 
     `args` and `kwargs` are arguments of the function by which shapes become known: specs, arrays or constants. `grid`
-    is what it is launched on; a kernel object says it itself: `kernel[2]`. With `possible`, what is wrong for some
-    arguments of functions without shapes is information, with a value that shows it.
+    is what it is launched on, `grid=2` or `grid=(4, 2)`; a kernel object says it itself: `kernel[2]`. With `possible`,
+    what is wrong for some arguments of functions without shapes is information, with a value that shows it.
     """
     from nki_lab import query  # the evaluator is loaded by those who check
 
+    sizes: tuple[int, ...] = ()
+    if grid is not None and grid != ():
+        grid_of = function.grid_of if isinstance(function, Kernel) else grid_sizes
+        sizes = grid_of(grid[0] if isinstance(grid, tuple) and len(grid) == 1 else grid)
     if isinstance(function, Kernel):
-        arch, grid, function = function.target(target), grid or function.grid, function.function
+        arch, sizes, function = function.target(target), sizes or function.grid, function.function
     else:
         arch = resolve_target(target)
     return query.check(
@@ -270,7 +275,7 @@ def check(
         function=function,
         args=args,
         kwargs=kwargs,
-        grid=grid,
+        grid=sizes,
         target=arch,
         possible=possible,
     )

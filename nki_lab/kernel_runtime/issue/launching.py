@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_lab import printable
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa.arch import Arch
 
@@ -24,7 +25,7 @@ def misshapen(name: str, key: object) -> Diagnostic | None:
         return None
     return diagnose(
         "NKI016",
-        f"{name} is launched with [{shown(key)}]",
+        f"{name} is launched with [{shown(key)}{',' if isinstance(key, tuple) and len(key) == 1 else ''}]",
         limit="the bracket holds one whole number: the physical cores of a logical core",
         help=f"write {name}[2](...), and loop over the rest of the work inside",
     )
@@ -52,4 +53,4 @@ def refused(name: str, grid: tuple[Any, ...], arch: Arch) -> Diagnostic | None:
 
 def shown(grid: object) -> str:
     """Return a grid as it stands in the bracket."""
-    return ", ".join(map(str, grid)) if isinstance(grid, tuple) else str(grid)
+    return ", ".join(map(printable.shown, grid)) if isinstance(grid, tuple) else printable.shown(grid)

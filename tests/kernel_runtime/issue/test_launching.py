@@ -18,6 +18,13 @@ def test_a_logical_core_has_so_many_physical_ones(target: str, most: int) -> Non
     assert (found.code, found.message) == ("NKI016", f"kernel[{most + 1}] asks for {most + 1} physical cores")
 
 
+@pytest.mark.parametrize(("key", "shown"), [("2", "['2']"), ((2,), "[2,]"), (True, "[True]")])
+def test_a_bracket_is_shown_as_it_is_written(key: object, shown: str) -> None:
+    found = launching.misshapen("kernel", key)
+    assert found is not None
+    assert found.message == f"kernel is launched with {shown}"
+
+
 @pytest.mark.parametrize("key", [(4, 2), 0, -1, True, 1.0, "2", None])
 def test_the_bracket_holds_one_whole_number(key: object) -> None:
     found = launching.misshapen("kernel", key)
