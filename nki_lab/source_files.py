@@ -104,6 +104,11 @@ def lines_of(file: str, scope: dict[str, object] | None = None) -> list[str]:
         return []
 
 
+def read_again(file: str) -> None:
+    """Forget the lines of a file that has changed: code that is new is made of what the file has now."""
+    linecache.checkcache(file)
+
+
 def shown_names(files: Iterable[str]) -> dict[str, str]:
     """Return each file with the name to show for it: "Cell In[3]" for a cell of this process's notebook, else its own.
 

@@ -24,7 +24,7 @@ from nki_lab.source import ModuleSource, SyntaxFacts, facts_of, known_facts, syn
 from nki_lab.source.callables import code_of, plain_function
 from nki_lab.source.noqa import apply_noqa
 from nki_lab.source.trees import first_line
-from nki_lab.source_files import LIMIT, UnsuitableFileError, lines_of, read_source
+from nki_lab.source_files import LIMIT, UnsuitableFileError, lines_of, read_again, read_source
 
 
 class Document:
@@ -210,6 +210,7 @@ def _source_of(
     if code is None:
         label = str(getattr(function, "__name__", function))
         raise NkiError((unreadable(label, OSError("it is no function, and no path or source is given")),))
+    read_again(code.co_filename)
     lines = lines_of(code.co_filename, getattr(plain_function(function), "__globals__", None))
     if not lines:
         raise NkiError((unreadable(code.co_filename, OSError("its source is not at hand")),))

@@ -16,7 +16,7 @@ from nki_lab.source.code_table import CodeTable
 from nki_lab.source.kernel_code import KernelSearch
 from nki_lab.source.names import NameUses
 from nki_lab.source.trees import FUNCTIONS, first_line
-from nki_lab.source_files import lines_of
+from nki_lab.source_files import lines_of, read_again
 
 _KEPT: Final = 256
 _found: Final[CodeTable[dict[Dialect, tuple[Diagnostic, ...]]]] = CodeTable(_KEPT)
@@ -29,6 +29,7 @@ def syntax_findings(function: Callable[..., object], dialect: Dialect) -> tuple[
         return ()
     by_dialect = _found.get(id(code))
     if by_dialect is None:
+        read_again(code.co_filename)
         by_dialect = _found.enter(code, {})
     known = by_dialect.get(dialect)
     if known is None:

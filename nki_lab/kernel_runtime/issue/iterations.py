@@ -21,6 +21,7 @@ from nki_lab.source.code_table import CodeTable
 from nki_lab.source.module import ModuleSource, module_at
 from nki_lab.source.paths import first_name, scope_node, surroundings
 from nki_lab.source.trees import Extent, extent
+from nki_lab.source_files import read_again
 
 
 @dataclass(slots=True, eq=False)
@@ -294,8 +295,10 @@ def _anatomy(code: CodeType) -> tuple[_Anatomy, ModuleSource | None]:
 
     Anatomies of the last objects asked about are kept while their text is the same; they keep neither code nor module.
     """
-    module = module_at(code.co_filename)
     known = _anatomies.get(id(code))
+    if known is None:
+        read_again(code.co_filename)
+    module = module_at(code.co_filename)
     if known is None or (None if known.module is None else known.module()) is not module:
         known = _anatomies.enter(code, _Anatomy(Weak(code), None if module is None else Weak(module)))
     return known, module
