@@ -263,7 +263,7 @@ def check(
 
     sizes: tuple[int, ...] = ()
     if grid is not None and grid != ():
-        grid_of = function.grid_of if isinstance(function, Kernel) else grid_sizes
+        grid_of: Callable[[Any], tuple[int, ...]] = function.grid_of if isinstance(function, Kernel) else grid_sizes
         sizes = grid_of(grid[0] if isinstance(grid, tuple) and len(grid) == 1 else grid)
     if isinstance(function, Kernel):
         arch, sizes, function = function.target(target), sizes or function.grid, function.function
