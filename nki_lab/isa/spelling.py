@@ -11,9 +11,14 @@ from typing import Final
 _SENTENCE: Final = re.compile(r"did you mean (.+)\?")
 
 
+LONGEST_COMPARED: Final = 200
+"""Characters of a misspelt name; no known spelling is close to a longer one, and looking takes long."""
+
+
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """A help sentence naming the known spellings closest to `name`; empty where nothing is close."""
-    return _nearest(str(name).casefold(), tuple(known))
+    text = str(name)
+    return _nearest(text.casefold(), tuple(known)) if len(text) <= LONGEST_COMPARED else ""
 
 
 MOST_COMPARED: Final = 20_000

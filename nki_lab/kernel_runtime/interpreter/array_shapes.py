@@ -36,6 +36,8 @@ def host_dtype(dtype: Value, default: str = "float32") -> DType | None:
 
 _MOST_DIMENSIONS: Final = 64
 """Of an array of NumPy's."""
+_LARGEST_SIZE: Final = (1 << 63) - 1
+"""Elements along a dimension: sizes that are multiplied again and again would grow without bounds."""
 
 
 def array(shape: Value, dtype: Value, default: str = "float32") -> Value:
@@ -46,7 +48,7 @@ def array(shape: Value, dtype: Value, default: str = "float32") -> Value:
         or not 1 <= len(sizes) <= _MOST_DIMENSIONS
         or has_unknown(sizes)
         or dtype is UNKNOWN
-        or any(not isinstance(size, int | np.integer) or size < 1 for size in sizes)
+        or any(not isinstance(size, int | np.integer) or not 1 <= size <= _LARGEST_SIZE for size in sizes)
     ):
         return UNKNOWN
     kind = host_dtype(dtype, default)
@@ -54,9 +56,9 @@ def array(shape: Value, dtype: Value, default: str = "float32") -> Value:
 
 
 def resized(shape: Iterable[int], dtype: DType) -> Value:
-    """Return the array of that shape, UNKNOWN for a single number and for one without elements."""
+    """Return the array of that shape, UNKNOWN for a single number, without elements, and for sizes no array has."""
     sizes = tuple(int(size) for size in shape)
-    return TensorSpec(sizes, dtype) if sizes and all(size > 0 for size in sizes) else UNKNOWN
+    return TensorSpec(sizes, dtype) if sizes and all(1 <= size <= _LARGEST_SIZE for size in sizes) else UNKNOWN
 
 
 def rearranged(view: Callable[..., np.ndarray[Any, Any]], value: TensorSpec, *args: Value) -> Value:

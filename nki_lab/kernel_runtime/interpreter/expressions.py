@@ -22,11 +22,13 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
 )
 from nki_lab.kernel_runtime.interpreter.host_code import is_host_call
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
+from nki_lab.kernel_runtime.interpreter.limits import Meter
 from nki_lab.kernel_runtime.interpreter.observing import is_watched
 from nki_lab.kernel_runtime.interpreter.operators import (
     BINARY,
     UNARY,
     binary,
+    bound_numpy,
     compare,
     decide,
     formatted,
@@ -458,9 +460,15 @@ def _unary(node: ast.UnaryOp, scope: Scope) -> Expression:
             return value if isinstance(value, TensorSpec) else UNKNOWN
         if isinstance(value, NkiTensor):
             frame.interpreter.pin(node, frame)
-        return frame.attempt(node, operation, unwrapped(value))
+        return frame.attempt(node, _apply_unary, operation, unwrapped(value), frame.meter)
 
     return run
+
+
+def _apply_unary(operation: Callable[[Value], Value], value: Value, meter: Meter) -> Value:
+    if not isinstance(value, int | float | NkiTensor):
+        bound_numpy(meter, value)
+    return operation(value)
 
 
 @compiles(ast.Slice)

@@ -52,6 +52,7 @@ from nki_lab.source.scopes import Scope
 from nki_lab.source.uses import computes
 
 REACHED: Final = "reached from this call"
+_CHARACTERS: Final = 64  # of a message, for a step
 _MOST_DOUBTED: Final = 10_000
 _FEW_PARTS: Final = 16
 
@@ -486,7 +487,8 @@ class Interpreter:
 
     def report(self, error: Exception, found: Iterable[Diagnostic], node: ast.AST, frame: Frame) -> Unknown:
         """Report the findings of an exception, or raise it for the handlers around it."""
-        self.meter.spend(FAULT)
+        found = tuple(found)
+        self.meter.spend(FAULT + sum(len(item.message) for item in found) // _CHARACTERS)
         if self.guards:
             raise PendingException(error, tuple(placed(item, self.site(node, frame)) for item in found))
         for item in found:

@@ -132,12 +132,14 @@ class Meter:
         return found
 
     def walked(self, value: Any) -> Any:
-        """Return `value`, after paying for a walk through its containers.
+        """Return `value`, after paying for a walk through its containers and texts.
 
         Lists that hold the same list twice, again and again, are small in memory and endless to print or compare; so
         are those that hold the same long text many times.
         """
         if type(value) not in _CONTAINERS:
+            if type(value) in _TEXTS:
+                self.spend(len(value) >> 6)
             return value
         stack, seen, most = [value], 0, self.budget.items >> 3
         while stack:

@@ -6,7 +6,8 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,9 @@ _ARRAYS: Final = (np.ndarray, np.generic)
 _TEXTS: Final = (str, bytes)
 _SEQUENCES: Final = (str, bytes, list, tuple)
 _TABLES: Final = (set, frozenset, dict)
+_VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.items()))
+_COMBINING: Final = (ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor)
+"""Operators with which views of a table take any iterable, an endless one too."""
 _WIDTH: Final = re.compile(r"\d{4,}|\*")  # a width or precision that makes a format specification a memory bomb
 LARGEST_ARRAY: Final = 1 << 16
 """Elements of an array that is computed: constants of kernels are small."""
@@ -41,7 +45,8 @@ def bound_numpy(meter: Meter, *values: Value) -> None:
     """Raise TooLarge for arguments with which NumPy takes more time or memory than the budget allows.
 
     It makes arrays of nested lists, computes with large integers as Python does, without bounds, and reads texts as
-    dtypes. Whatever is computed with NumPy is held against this first.
+    dtypes; an array without elements may have any number of rows, one of objects any integers. Whatever is computed
+    with NumPy is held against this first, and arrays are paid for by their elements.
     """
     stack = list(map(meter.walked, values))
     texts: set[int] = set()
@@ -49,6 +54,12 @@ def bound_numpy(meter: Meter, *values: Value) -> None:
         value = stack.pop()
         if isinstance(value, list | tuple | set | frozenset | dict):
             stack.extend((*value.keys(), *value.values()) if isinstance(value, dict) else value)
+        elif isinstance(value, np.ndarray):
+            if extent(value.shape) > LARGEST_ARRAY:
+                raise TooLarge("a large array")
+            if value.dtype.hasobject:
+                raise TooLarge("an array of objects")
+            meter.spend(value.size >> 3)
         elif isinstance(value, int):
             if value.bit_length() > 64:
                 raise TooLarge("an integer that NumPy has no number for")
@@ -56,6 +67,34 @@ def bound_numpy(meter: Meter, *values: Value) -> None:
             texts.add(id(value))
             if _width(value) > _WIDEST:
                 raise TooLarge("an array of wide elements")
+
+
+def extent(shape: Iterable[float]) -> float:
+    """Return the elements of an array with one element where a size is 0: what a fold along that axis makes."""
+    return math.prod(max(abs(size), 1) for size in shape)
+
+
+def bound_index(meter: Meter, array: Value, key: Value, *values: Value) -> None:
+    """Raise TooLarge for an index of an array, and values that are stored there, that `bound_numpy` refuses.
+
+    An index of lists and arrays may name each element any number of times.
+    """
+    bound_numpy(meter, array, key, *values)
+    basic: list[Value] = []
+    shapes: list[tuple[int, ...]] = []
+    for part in key if type(key) is tuple else (key,):
+        if not isinstance(part, list | np.ndarray):
+            basic.append(part)
+            continue
+        named = np.asarray(part)
+        flags = named.dtype.kind == "b"
+        basic += [0] * (named.ndim if flags else 1)
+        shapes.append((int(np.count_nonzero(named)),) if flags else named.shape)
+    if shapes:
+        with suppress(IndexError, ValueError):  # the index itself says so
+            rest = np.broadcast_to(np.int8(0), np.shape(array))[tuple(basic)].shape
+            if extent((*np.broadcast_shapes(*shapes), *rest)) > LARGEST_ARRAY:
+                raise TooLarge("a large array")
 
 
 def _width(dtype: str | bytes | np.dtype[Any]) -> int:
@@ -102,7 +141,8 @@ def _bound(kind: type[ast.operator], a: Value, b: Value, meter: Meter) -> None:
         case ast.Mod if isinstance(a, _TEXTS):
             if _WIDTH.search(a if isinstance(a, str) else a.decode("latin-1")):
                 raise TooLarge("a text of formatted width")
-            meter.walked(b)
+            meter.walked(a)
+            _pay_for_text(b, meter)
         case ast.BitOr if isinstance(a, _TABLES) and isinstance(b, _TABLES):
             pay(len(a) + len(b))
 
@@ -127,6 +167,9 @@ def apply(kind: type[ast.operator], a: Value, b: Value, meter: Meter) -> Value:
     if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
         meter.walked(a)  # a refusal shows what no tensor takes
         meter.walked(b)
+    if kind in _COMBINING and (isinstance(a, _VIEWS) or isinstance(b, _VIEWS)):
+        a, b = (item if isinstance(item, _TABLES) else meter.walked(meter.items(item)) for item in (a, b))
+        a = dict.fromkeys(a).keys() if isinstance(a, list) else a
     _bound(kind, a, b, meter)
     return BINARY[kind](a, b)
 
@@ -137,9 +180,8 @@ def contains(container: Value, item: Value, meter: Meter) -> Value:
     if kind is range and type(item) is not int:
         number = getattr(item, "__index__", None)
         return number is not None and number() in container
-    if kind in (list, tuple, set, frozenset, dict):
-        meter.walked(container)
-        meter.walked(item)
+    meter.walked(container)
+    meter.walked(item)
     return item in container
 
 
@@ -157,10 +199,24 @@ def formatted(value: Value, conversion: int, specification: str, meter: Meter) -
     """Return `f"{value!conversion:specification}"`."""
     if _WIDTH.search(specification):
         raise TooLarge("a text of formatted width")
-    meter.walked(value)
+    _pay_for_text(value, meter)
     text = format(_CONVERSIONS.get(conversion, lambda value: value)(value), specification)
     meter.text(len(text))
     return text
+
+
+def _pay_for_text(value: Value, meter: Meter) -> None:
+    """Pay for the text of a value; NumPy shows at most `_SHOWN` elements of each array."""
+    stack = [meter.walked(value)]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, np.ndarray):
+            meter.spend(min(item.size, _SHOWN) + item.ndim)
+        elif isinstance(item, list | tuple | set | frozenset | dict):
+            stack.extend(item.values() if isinstance(item, dict) else item)
+
+
+_SHOWN: Final = 1000
 
 
 def fits(*values: Value) -> bool:

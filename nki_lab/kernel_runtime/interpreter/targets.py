@@ -14,7 +14,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import Store, compile_binding, 
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Launch
 from nki_lab.kernel_runtime.interpreter.limits import Meter
 from nki_lab.kernel_runtime.interpreter.namespaces import TENSOR_TYPE
-from nki_lab.kernel_runtime.interpreter.operators import bound_numpy, call_method_of, is_enum, listed, plain_tuple
+from nki_lab.kernel_runtime.interpreter.operators import bound_index, call_method_of, is_enum, listed, plain_tuple
 from nki_lab.kernel_runtime.interpreter.values import (
     UNKNOWN,
     Annotation,
@@ -60,7 +60,7 @@ def load_item(frame: Frame, node: ast.AST, value: Value, key: Value) -> Value:
         if kind is dict:
             frame.meter.walked(key)
         elif isinstance(value, np.ndarray | np.generic):
-            bound_numpy(frame.meter, key)
+            bound_index(frame.meter, value, key)
         elif isinstance(key, slice) and not isinstance(value, NkiTensor) and hasattr(value, "__len__"):
             frame.meter.spend(len(value) >> 6)
         return value[key]
@@ -116,7 +116,7 @@ def store_item(frame: Frame, node: ast.AST, container: Value, key: Value, value:
         elif isinstance(container, dict):
             meter.walked(key)
         elif isinstance(container, np.ndarray | np.generic):
-            bound_numpy(meter, key, value)
+            bound_index(meter, container, key, value)
         container[key] = value
     except Exception as error:  # noqa: BLE001 - what the user's values raise is reported at the target
         if isinstance(container, NkiTensor):

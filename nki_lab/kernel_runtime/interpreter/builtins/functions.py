@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import math
 from collections.abc import Callable
 from typing import Final
@@ -14,7 +15,16 @@ from nki_lab.kernel_runtime.interpreter.builtins.methods import sorted_values
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, native
 from nki_lab.kernel_runtime.interpreter.interpreter import EXCEPTIONS, Function
 from nki_lab.kernel_runtime.interpreter.limits import TooLarge, Unobservable
-from nki_lab.kernel_runtime.interpreter.operators import apply, formatted, iterate, text_of, truth, unwrapped
+from nki_lab.kernel_runtime.interpreter.operators import (
+    apply,
+    bound_numpy,
+    fits,
+    formatted,
+    iterate,
+    text_of,
+    truth,
+    unwrapped,
+)
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
     UNKNOWN,
@@ -46,7 +56,12 @@ def _plain(function: Callable[..., Value], site: CallSite, *args: Value, **kwarg
         site.meter.items(value) if isinstance(value, range) or hasattr(value, "__next__") else unwrapped(value)
         for value in args
     ]
-    return function(*map(site.meter.walked, values), **kwargs)
+    for value in map(site.meter.walked, values):
+        if isinstance(value, np.ndarray):
+            bound_numpy(site.meter, value)
+    if not fits(*values):
+        raise TooLarge("a large array")
+    return function(*values, **kwargs)
 
 
 @native(math.lcm, deep=True)
@@ -70,7 +85,7 @@ def _prod(site: CallSite, values: Value, *, start: Value = 1) -> Value:
 
 @native(int, deep=True)
 def _int(site: CallSite, *args: Value, **kwargs: Value) -> Value:
-    value = int(*(unwrapped(item) for item in args), **kwargs)
+    value = int(*(site.meter.walked(unwrapped(item)) for item in args), **kwargs)
     site.meter.bits(value.bit_length())
     return value
 
@@ -84,7 +99,9 @@ def _round(site: CallSite, number: Value, ndigits: Value = None) -> Value:
 
 @native(pow, deep=True)
 def _pow(site: CallSite, base: Value, exp: Value, mod: Value = None) -> Value:
-    return apply(ast.Pow, base, exp, site.meter) if mod is None else pow(base, exp, mod)
+    if mod is None:
+        return apply(ast.Pow, base, exp, site.meter)
+    return pow(base, exp, mod) if all(isinstance(item, int) for item in (base, exp, mod)) else UNKNOWN
 
 
 @native(bool, own=True)
@@ -217,7 +234,11 @@ def _known_items(site: CallSite, values: Value) -> list[Value]:
 @native(sum, own=True)
 def _sum(site: CallSite, values: Value, start: Value = 0) -> Value:
     items = _known_items(site, values)
-    return UNKNOWN if any(isinstance(item, list | tuple | Instance) for item in items) else sum(items, start)
+    if any(isinstance(item, list | tuple | Instance) for item in items):
+        return UNKNOWN
+    if any(isinstance(item, np.ndarray) for item in (start, *items)):
+        return functools.reduce(lambda found, item: apply(ast.Add, found, item, site.meter), items, start)
+    return sum(items, start)
 
 
 @native(min, max, any, all, each=True, own=True)

@@ -61,12 +61,6 @@ PLAIN: Final[dict[type, frozenset[str]]] = {
             "remove",
             "copy",
             "clear",
-            "union",
-            "intersection",
-            "difference",
-            "issubset",
-            "issuperset",
-            "isdisjoint",
         ]
     ),
     str: _public(
@@ -92,7 +86,7 @@ PLAIN: Final[dict[type, frozenset[str]]] = {
 # Methods that store their arguments: those may be unknown.
 _STORES: Final = frozenset({"append", "insert", "setdefault", "add", "get", "pop"})
 _COMPARES: Final = frozenset({"index", "count", "remove", "discard", "get", "pop", "setdefault", "add"})
-_COPIES: Final = frozenset({"copy", "split", "rsplit", "splitlines", "union"})
+_COPIES: Final = frozenset({"copy", "split", "rsplit", "splitlines"})
 
 GUARDED: Final[dict[tuple[type, str], Run]] = {}
 """Methods with an implementation of their own, by exact type and name."""
@@ -129,7 +123,7 @@ def call_method(frame: Frame, node: ast.AST, value: Value, name: str, args: list
         if isinstance(value, np.ndarray | np.generic):
             if interpreter.holds_unknown(*values) or "out" in kwargs:
                 return UNKNOWN
-            bound_numpy(frame.meter, *values)
+            bound_numpy(frame.meter, value, *values)
         if any(item is UNKNOWN for item in values[:1]) and kind is not list:
             return interpreter.doubt([value], contents=name in _STORES)
         if name not in _STORES and interpreter.holds_unknown(*values):
@@ -138,6 +132,9 @@ def call_method(frame: Frame, node: ast.AST, value: Value, name: str, args: list
             if kind is range and any(type(item) is not int for item in args):
                 return UNKNOWN
             for item in (value if kind in (list, tuple, Shape) else None, *args):
+                frame.meter.walked(item)
+        if kind is str:
+            for item in (value, *args):
                 frame.meter.walked(item)
         if name in _COPIES:
             frame.meter.sized(len(value))
@@ -261,6 +258,20 @@ def _update(site: CallSite, value: Value, *others: Value, **named: Value) -> Val
     parts = [item if isinstance(item, dict) else site.meter.walked(site.meter.items(item)) for item in others]
     site.meter.sized(len(value) + sum(len(part) for part in parts))
     return value.update(*parts, **named)
+
+
+def _enter_combination(name: str) -> None:
+    @_guarded(set, name)
+    def combine(site: CallSite, value: set[Value], *others: Value) -> Value:
+        if site.interpreter.holds_unknown(*others) or any(map(site.interpreter.is_doubtful, others)):
+            return UNKNOWN
+        parts = [site.meter.walked(site.meter.items(item)) for item in others]
+        site.meter.sized(len(value) + sum(map(len, parts)))
+        return getattr(value, name)(*parts)
+
+
+for _name in ("union", "intersection", "difference", "issubset", "issuperset", "isdisjoint"):
+    _enter_combination(_name)
 
 
 @_guarded(list, "sort")

@@ -10,7 +10,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.interpreter.array_shapes import arithmetic, matmul, real, rearranged, resized
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, native
-from nki_lab.kernel_runtime.interpreter.operators import LARGEST_ARRAY, bound_numpy, fits, unwrapped
+from nki_lab.kernel_runtime.interpreter.operators import LARGEST_ARRAY, bound_numpy, extent, fits, unwrapped
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Names, Namespace, Value, has_unknown
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 
@@ -217,11 +217,11 @@ def _numbers_in(object: Value, dtype: Value = None) -> float:  # noqa: A002 - th
 
 
 def _filled(shape: Value, fill_value: Value = 0, dtype: Value = None) -> float:
-    return math.prod(map(float, shape)) if isinstance(shape, list | tuple | np.ndarray) else float(shape)
+    return extent(map(float, shape)) if isinstance(shape, list | tuple | np.ndarray) else float(shape)
 
 
 def _square(N: Value, M: Value = None, k: Value = 0, dtype: Value = None) -> float:
-    return float(N) * float(N if M is None else M)
+    return extent((float(N), float(N if M is None else M)))
 
 
 def _range(start: Value, stop: Value = None, step: Value = 1, dtype: Value = None) -> float:
