@@ -48,8 +48,9 @@ def locked(folder: Path) -> Iterator[bool]:
 def made_folder(folder: Path) -> Iterator[None]:
     """Make a folder, and those around it, to write into; what fails removes those of them again that are empty.
 
-    Raises OSError.
+    Links are followed. Raises OSError.
     """
+    folder = _target(folder)
     new = [item for item in (folder, *folder.parents) if not item.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,6 +92,33 @@ def rename_over(draft: str | os.PathLike[str], target: str | os.PathLike[str]) -
             time.sleep(_PAUSE)
         else:
             return
+
+
+_FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quotas of this name
+_TAKEN: Final = {errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.ELOOP, errno.ENAMETOOLONG}
+
+
+def refusal(path: str | os.PathLike[str], error: OSError | ValueError) -> tuple[str, str]:
+    """Return why the system did not let a file or a folder be written, and what to do about it."""
+    number = getattr(error, "errno", None)
+    reason = str(getattr(error, "strerror", None) or error)
+    if number in _FULL:
+        return reason, "make room or choose another disk"
+    if number not in _TAKEN:
+        return reason, "choose a place that you may write to"
+    if number in (errno.EEXIST, errno.ENOTDIR):
+        with suppress(OSError, ValueError):
+            reason = _in_the_way(Path(path)) or reason
+    return reason, "choose another place"
+
+
+def _in_the_way(path: Path) -> str:
+    """Return what stands where a path leads through, or is to be, and is no folder; empty where nothing does."""
+    for part in (*reversed(path.parents), path):
+        with suppress(FileNotFoundError):
+            if not stat.S_ISDIR(os.stat(part).st_mode):
+                return f"{part} is {_kind(os.stat(part).st_mode)}, not a folder"
+    return ""
 
 
 def _kind(mode: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from nki_lab.printable import on_one_line
 from nki_lab.quantities import share
 from nki_lab.query.call_sites import REASONS, STATES, CallSite, State, counted, reached_elsewhere, reasons
 from nki_lab.query.reach import Operation
@@ -75,7 +76,7 @@ def as_table(calls: Iterable[FileCalls]) -> str:
     shown = [item for item in calls if item.all]
     sites = [site for item in shown for site in item.all]
     rows = [["NKI calls", "all", *STATES]]
-    rows += [[item.file, *_numbers(counted(item.all))] for item in shown]
+    rows += [[on_one_line(item.file), *_numbers(counted(item.all))] for item in shown]
     total = counted(sites)
     rows.append(["all files", *_numbers(total)])
     if sites:

@@ -25,6 +25,7 @@ from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Signature
 from nki_lab.own_faults import ended_evaluation, own_fault
+from nki_lab.printable import on_one_line
 from nki_lab.processors import processor_count
 from nki_lab.query import Document, EvaluationRequest, Examination
 from nki_lab.query.call_sites import CallSite, call_sites
@@ -148,7 +149,7 @@ def _checked(job: Job) -> FileReport:
             replace_file(Path(job.file), source, after)
     report = replace(_report(job, seen), fixed=count, left=left)
     if count:
-        return replace(report, diff=_diff(job.file, source, after))
+        return replace(report, diff=difference(job.file, source, after))
     wanted = job.fixes and any(item.code in FIXABLE and item.file == job.file for item in report.findings)
     return replace(report, unmended=obstacle(source)) if wanted else report
 
@@ -204,8 +205,9 @@ def examined_file(job: Job) -> tuple[Examination, frozenset[str]] | None:
     return examination, frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
 
 
-def _diff(file: str, before: bytes, after: bytes) -> str:
-    """The change as a unified diff."""
+def difference(file: str, before: bytes, after: bytes) -> str:
+    """Return the change of a file as a unified diff, its name on one line."""
+    file = on_one_line(file)
     old, new = (_lines(data.decode("utf-8", errors="replace")) for data in (before, after))
     lines = difflib.unified_diff(old, new, file, file)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

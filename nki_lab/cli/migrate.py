@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import sys
 from collections import Counter
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nki_lab.cli.kernels import Settings
 from nki_lab.cli.scripts import USAGE
-from nki_lab.diagnostic import NkiError, render
+from nki_lab.diagnostic import Diagnostic, NkiError, render
+from nki_lab.printable import on_one_line
 
 if TYPE_CHECKING:
     from nki_lab.cli.migrating import Report
@@ -75,7 +75,7 @@ def migrate(arguments: argparse.Namespace) -> int:
         print(json.dumps([_as_data(item) for item in reports], indent=1))
     else:
         _print(arguments, reports)
-    failed = any(report.findings or report.errors for report in reports)
+    failed = any(_left(report) or report.errors for report in reports)
     apart = any(item.outcome != "equal" for report in reports for item in report.verdicts)
     return 1 if failed or apart else 0
 
@@ -129,9 +129,14 @@ def _as_data(report: Report) -> dict[str, object]:
 
 
 def _diff(report: Report) -> str:
-    old, new = (data.decode("utf-8", "replace").splitlines(keepends=True) for data in (report.before, report.after))
-    lines = difflib.unified_diff(old, new, report.file, report.file)
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    from nki_lab.cli.checking import difference
+
+    return difference(report.file, report.before, report.after)
+
+
+def _left(report: Report) -> list[Diagnostic]:
+    """Return the findings of a file that somebody is to act on: that a folder has no files is only told."""
+    return [item for item in report.findings if item.code != "NKI025"]
 
 
 def _print(arguments: argparse.Namespace, reports: Sequence[Report]) -> None:
@@ -152,11 +157,12 @@ def _print(arguments: argparse.Namespace, reports: Sequence[Report]) -> None:
         if count > 0:
             about = BY_NUMBER[row]
             print(f"  row {row:2}  {count:4} x  {about.before.replace('`', '')} -> {about.after.replace('`', '')}")
-    left = sum(len(report.findings) for report in reports)
+    left = sum(len(_left(report)) for report in reports)
     if left:
         print(f"  left to you: {left}")
     for report in reports:
+        file = on_one_line(report.file)
         if report.errors:
-            print(f"  {report.file}: {len(report.errors)} new error{'s' * (len(report.errors) != 1)} afterwards")
+            print(f"  {file}: {len(report.errors)} new error{'s' * (len(report.errors) != 1)} afterwards")
         for verdict in report.verdicts:
-            print(f"  {report.file}: {verdict.kernel}: {verdict.text}")
+            print(f"  {file}: {verdict.kernel}: {verdict.text}")

@@ -18,6 +18,7 @@ from nki_lab.cli.kernels import Settings
 from nki_lab.cli.scripts import USAGE
 from nki_lab.diagnostic import NkiError
 from nki_lab.file_system import relative
+from nki_lab.printable import on_one_line
 from nki_lab.source_files import is_kind
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def signatures(arguments: argparse.Namespace) -> int:
     paths = [Path(item) for item in arguments.paths or ["."]]
     for path in paths:
         if not is_kind(path.exists):
-            print(f"nki-lab signatures: error: {path} does not exist", file=sys.stderr)
+            print(f"nki-lab signatures: error: {on_one_line(str(path))} does not exist", file=sys.stderr)
             return USAGE
     try:
         target = target_of(arguments.target)
@@ -211,7 +212,9 @@ def _changed(folder: str, change: Callable[[store.Table], store.Table]) -> int:
     try:
         store.update(folder, change)
     except OSError as error:
-        print(f"{store.place_of(folder)} cannot be changed: {error.strerror or error}", file=sys.stderr)
+        print(
+            f"{on_one_line(str(store.place_of(folder)))} cannot be changed: {error.strerror or error}", file=sys.stderr
+        )
         return 1
     return 0
 
@@ -221,7 +224,9 @@ def _removed_file(folder: str) -> int:
     try:
         store.remove(folder)
     except OSError as error:
-        print(f"{store.place_of(folder)} cannot be removed: {error.strerror or error}", file=sys.stderr)
+        print(
+            f"{on_one_line(str(store.place_of(folder)))} cannot be removed: {error.strerror or error}", file=sys.stderr
+        )
         return 1
     return 0
 
@@ -238,12 +243,13 @@ def _print(arguments: argparse.Namespace, entries: Sequence[Entry], removed: Seq
     for item in entries:
         if (item.file, item.function) != place:
             place = item.file, item.function
-            print(f"{item.file}::{item.function}")
+            print(on_one_line(f"{item.file}::{item.function}"))
         print(f"  {_shown(item.call)}")
         print(f"    {item.state}: {item.reason}")
     if arguments.prune or arguments.clear:
         for item in removed if arguments.prune else ():
-            print(f"removed {item.file}::{item.function} {_shown(item.call)}\n    {item.state}: {item.reason}")
+            print(f"removed {on_one_line(f'{item.file}::{item.function}')} {_shown(item.call)}")
+            print(f"    {item.state}: {item.reason}")
         print(f"{_count(len(removed))} removed")
     if not arguments.clear:
         used = sum(item.state == "used" for item in entries)
@@ -263,7 +269,8 @@ def _shown(call: CallRecord) -> str:
     """Return a call in one line: `x: float32[128,512], rows: 128 · trn2 · tests/test_a.py::test_b`."""
     values = ", ".join(f"{name}: {_value(data)}" for name, data in call.arguments.items())
     grid = f"[{', '.join(map(str, call.grid))}] " if call.grid else ""
-    return " · ".join(part for part in (f"{grid}{values}", call.target, ", ".join(call.origins)) if part)
+    parts = (f"{grid}{values}", call.target, ", ".join(call.origins))
+    return on_one_line(" · ".join(part for part in parts if part))
 
 
 def _value(data: Any) -> str:

@@ -27,7 +27,7 @@ def write_stubs(arguments: argparse.Namespace) -> int:
 
     NKI021 where a folder of that name has files that no earlier call of the command wrote; then nothing is written.
     """
-    from nki_lab.export.files import replacing_folder
+    from nki_lab.export.files import refusing, replacing_folder
     from nki_lab.stubs import MARK, stubs
 
     packages: dict[str, dict[str, str]] = {}
@@ -37,10 +37,12 @@ def write_stubs(arguments: argparse.Namespace) -> int:
             packages.setdefault(package.removesuffix(_SUFFIX), {})[inner] = text
     targets = {package: Path(arguments.folder) / package for package in packages}
     for target in targets.values():
-        for file in _foreign(target, MARK):
+        with refusing(target):
+            foreign = next(_foreign(target, MARK), None)
+        if foreign is not None:
             raise coded_error(
                 "NKI021",
-                f"{target} is not replaced: {file} is no stub of this command",
+                f"{target} is not replaced: {foreign} is no stub of this command",
                 limit="only what the command has written is replaced",
                 help="name another folder, or move that file away",
             )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nki_lab.diagnostic import NkiError, coded_error
-from nki_lab.file_system import require_own, whole_file, whole_folder
+from nki_lab.file_system import refusal, require_own, whole_file, whole_folder
 
 
 @contextlib.contextmanager
@@ -55,8 +55,8 @@ def refusing(target: str | os.PathLike[str]) -> Iterator[None]:
     except (OSError, ValueError) as error:
         if isinstance(error, NkiError):
             raise
-        what = getattr(error, "strerror", None) or error
-        remedy = "make room, or choose a place that you may write to; what was there before is unchanged"
+        what, remedy = refusal(place, error)
+        remedy += "; what was there before is unchanged"
         folder = Path(place).absolute().parent
         if isinstance(error, FileNotFoundError) and not folder.exists():
             what, remedy = f"there is no folder {folder}", "make the folder first, or choose another place"

@@ -162,3 +162,10 @@ def test_later_releases_are_mended_as_by_fix(file: Path) -> None:
 def test_files_that_are_not_there_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["migrate", str(tmp_path / "none.py")]) == 1
     assert "NKI018" in capsys.readouterr().out
+
+
+def test_a_form_feed_ends_no_line_of_the_diff(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(KERNEL.replace("    out = ", "    text = '\f\u2028'\n    out = "), encoding="utf-8")
+    assert cli.main(["migrate", str(file), *ARGUMENT]) == 0
+    out = capsys.readouterr().out
+    assert "     text = '\f\u2028'\n" in out and "No newline at end of file" not in out

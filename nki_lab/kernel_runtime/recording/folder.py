@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import errno
 import json
 import os
 import re
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from nki_lab.diagnostic import NkiError, coded_error
-from nki_lab.file_system import locked, made_folder, remove_files, sync, write_new, write_whole
+from nki_lab.file_system import locked, made_folder, refusal, remove_files, sync, write_new, write_whole
 from nki_lab.kernel_runtime.recording import check, results, schema
 from nki_lab.kernel_runtime.recording.columns import Columns, Json
 from nki_lab.kernel_runtime.recording.stored import (
@@ -45,7 +44,6 @@ _TOKEN: Final = re.compile(r"[0-9a-f]{16}")
 _TABLE_NAME: Final = re.compile(r"nki_lab_[a-z_]+\.[0-9a-f]{16}\.parquet")
 _WORKED_OUT: Final = {"lane_sums", "lane_sum_levels", "triggers", "changes", "exchanges"}  # where a folder has none
 _ATTEMPTS: Final = 5
-_FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quotas of this name
 
 
 def store(tables: Mapping[str, Columns], path: str | os.PathLike[str], pins: Sequence[bytes] = ()) -> None:
@@ -61,12 +59,9 @@ def store(tables: Mapping[str, Columns], path: str | os.PathLike[str], pins: Seq
     except NkiError:
         raise
     except OSError as error:
-        full = error.errno in _FULL
-        remedy = "make room or choose another disk" if full else "choose a folder that you may write to"
+        reason, remedy = refusal(folder, error)
         raise coded_error(
-            "NKI021",
-            f"{folder}: not saved: {os.strerror(error.errno) if error.errno else error}",
-            help=f"{remedy}; what was there before is unchanged",
+            "NKI021", f"{folder}: not saved: {reason}", help=f"{remedy}; what was there before is unchanged"
         ) from error
 
 
