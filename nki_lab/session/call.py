@@ -40,7 +40,7 @@ from nki_lab.session.call_signatures import CallSignatures
 from nki_lab.session.guards import Guards
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import INTERRUPTED, Execution, Timings
-from nki_lab.session.plans import Signature, given_back
+from nki_lab.session.plans import Signature, change_all, given_back
 from nki_lab.session.sources import definition_of, syntax_findings
 from nki_lab.session.values import copied_arguments, values_of
 from nki_lab.source.callables import traceback_steps
@@ -159,7 +159,7 @@ class Call:
             executor = self._executor_for(self.allocation if self.launch.options.memory == "physical" else None)
             executor.run(final=executor.done == 0)
             self.outputs = arrays.map_leaves(self.structure, self._returned)
-            self._give_back([(item, executor.read(item.tensor)) for item in written])
+            change_all([(item.original, executor.read(item.tensor), item.kind) for item in written])
             self._keep_plan(written)
         if self.timed and self.program.registers:
             self.path = executor.path
@@ -374,16 +374,6 @@ class Call:
     def _returned(self, leaf: object) -> object:
         """Return a part of the kernel's result, a tensor as an array of the caller's library."""
         return given_back(self._executor_for(), leaf, self.kind, self.flat)
-
-    def _give_back(self, changes: list[tuple[Input, arrays.Array]]) -> None:
-        """Change the arrays that the kernel writes: all of them, also where the user interrupts between two."""
-        try:
-            for item, values in changes:
-                arrays.changed(item.original, values, item.kind)
-        except KeyboardInterrupt:
-            for item, values in changes:
-                arrays.changed(item.original, values, item.kind)
-            raise
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

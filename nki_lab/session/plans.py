@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -35,6 +35,8 @@ from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import Execution, Timings
 
 OnTarget = Callable[[Arch], Execution]
+Change = tuple[Any, arrays.Array, arrays.Kind]
+"""An array of the caller's with the values that it gets."""
 
 KEPT: Final = 64
 """Plans that are kept; the one unused for longest goes first."""
@@ -185,30 +187,35 @@ class PlanCache:
             self._plans[key] = plan
             while len(self._plans) > KEPT or sum(item.nbytes for item in self._plans.values()) > KEPT_BYTES:
                 dropped.append(self._plans.popitem(last=False)[1])
-        self._close(dropped)
+            unused = _unused(dropped)
+        _close(unused)
 
     def drop(self, key: tuple[Hashable, ...], plan: Plan) -> None:
         """Take a plan out that is the caller's, and close it."""
         with self._lock:
             if self._plans.get(key) is plan:
                 del self._plans[key]
-            plan.busy = False
-        self._close([plan])
+            plan.busy, plan.dropped = False, True
+        _close([plan])
 
     def forget(self, files: Collection[str] | None = None) -> None:
         """Drop the plans of kernels in some files; without `files` all."""
         with self._lock:
             left = [key for key in self._plans if files is None or _file_of(key[0]) in files]
-            dropped = [self._plans.pop(key) for key in left]
-        self._close(dropped)
+            unused = _unused([self._plans.pop(key) for key in left])
+        _close(unused)
 
-    def _close(self, dropped: list[Plan]) -> None:
-        for plan in dropped:
-            with self._lock:
-                plan.dropped = True
-                busy = plan.busy
-            if not busy:  # the thread that has it closes it
-                plan.executor.close()
+
+def _unused(dropped: list[Plan]) -> list[Plan]:
+    """Return those of plans just taken out that no thread has: a thread that has one closes it."""
+    for plan in dropped:
+        plan.dropped = True
+    return [plan for plan in dropped if not plan.busy]
+
+
+def _close(dropped: list[Plan]) -> None:
+    for plan in dropped:
+        plan.executor.close()
 
 
 plans: Final = PlanCache()
@@ -234,19 +241,34 @@ def run_again(signature: Signature) -> Repeated | None:
     plan = plans.take(signature.key)
     if plan is None:
         return None
+    changed = False
     try:
-        repeated = _performed(plan, signature) if plan.guards.hold() else None
+        found = _performed(plan, signature) if plan.guards.hold() else None
+        if found is not None:
+            changed = True
+            change_all(found.changes)
     except BaseException as error:
         plans.drop(signature.key, plan)
-        if isinstance(error, Exception):
+        if isinstance(error, Exception) and not changed:
             return None
         raise
-    if repeated is None:
+    if found is None:
         plans.drop(signature.key, plan)
-    else:
-        plan.executor.rest()
-        plans.give(plan)
-    return repeated
+        return None
+    plan.executor.rest()
+    plans.give(plan)
+    return found.repeated
+
+
+def change_all(changes: Sequence[Change]) -> None:
+    """Change the arrays that a kernel writes: all of them, also where the user interrupts between two."""
+    try:
+        for change in changes:
+            arrays.changed(*change)
+    except KeyboardInterrupt:
+        for change in changes:
+            arrays.changed(*change)
+        raise
 
 
 def keep(
@@ -297,7 +319,14 @@ def _reported(program: Program) -> Iterator[None]:
         monitor.leave()
 
 
-def _performed(plan: Plan, signature: Signature) -> Repeated | None:
+class _Performed(NamedTuple):
+    """The result of a call by its plan, and what it has yet to change."""
+
+    repeated: Repeated
+    changes: list[Change]
+
+
+def _performed(plan: Plan, signature: Signature) -> _Performed | None:
     start = time.perf_counter()
     executor, originals, kinds = plan.executor, signature.originals, signature.kinds
     if plan.written and any(arrays.frozen(originals[place], kinds[place]) for place, _ in plan.written):
@@ -313,13 +342,12 @@ def _performed(plan: Plan, signature: Signature) -> Repeated | None:
         executor.again(values)
     flat: list[object] = []
     outputs = arrays.map_leaves(plan.structure, lambda leaf: given_back(executor, leaf, plan.kind, flat))
-    for place, tensor in plan.written:
-        arrays.changed(originals[place], executor.read(tensor), kinds[place])
+    changes = [(originals[place], executor.read(tensor), kinds[place]) for place, tensor in plan.written]
     template = plan.template
     found = template.diagnostics
     if executor.diagnostics:
         found = tuple(dict.fromkeys((*found, *executor.diagnostics)))
-    return Repeated(outputs, tuple(flat), found, time.perf_counter() - start, template)
+    return _Performed(Repeated(outputs, tuple(flat), found, time.perf_counter() - start, template), changes)
 
 
 def given_back(executor: Any, leaf: object, kind: arrays.Kind, flat: list[object]) -> object:

@@ -8,6 +8,7 @@ import sys
 import threading
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -22,7 +23,7 @@ from nki_lab import session
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.numerics import repeating
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.session import plans
+from nki_lab.session import arrays, plans
 
 Array = np.ndarray[Any, Any]
 SCALE = 2.0
@@ -450,3 +451,76 @@ def test_an_interrupted_plan_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None
         execute(add, a, a.copy())
     assert not plans.plans._plans
     assert (execute(add, a, a.copy()).outputs == 2).all()
+
+
+def both_doubled(a, b):
+    first, second = nl.load(a), nl.load(b)
+    nl.store(a, nl.multiply(first, 2.0))
+    nl.store(b, nl.multiply(second, 2.0))
+    return a
+
+
+def test_an_interrupt_between_two_arguments_leaves_both_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    execute(both_doubled, ones(128, 64), ones(128, 64))
+    changed = arrays.changed
+    calls: list[int] = []
+
+    def interrupted(*given: Any) -> bool:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return changed(*given)
+
+    monkeypatch.setattr(arrays, "changed", interrupted)
+    a, b = ones(128, 64), ones(128, 64)
+    with pytest.raises(KeyboardInterrupt):
+        execute(both_doubled, a, b)
+    assert (a == 2).all() and (b == 2).all()
+    assert not plans.plans._plans
+
+
+def test_a_plan_without_room_for_its_results_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call is made in full then, of arguments that are as they were."""
+    execute(both_doubled, ones(128, 64), ones(128, 64))
+    (plan,) = plans.plans._plans.values()
+    read, (_, last) = plan.executor.read, plan.written[-1]
+
+    def refused(tensor: Any) -> Array:
+        if tensor is last:
+            raise MemoryError
+        return read(tensor)
+
+    monkeypatch.setattr(plan.executor, "read", refused)
+    a, b = ones(128, 64), ones(128, 64)
+    found = execute(both_doubled, a, b)
+    assert not planned(found)
+    assert (a == 2).all() and (b == 2).all()
+
+
+def test_a_plan_is_closed_once_where_two_threads_drop_it() -> None:
+    closed: list[int] = []
+
+    class Lock:
+        """Calls `hook` when it is left for the first time."""
+
+        def __init__(self) -> None:
+            self.hook: Any = None
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *_: object) -> None:
+            hook, self.hook = self.hook, None
+            if hook is not None:
+                hook()
+
+    cache, lock = plans.PlanCache(), Lock()
+    cache._lock = lock  # type: ignore[assignment]
+    fields = dict.fromkeys((item.name for item in dataclasses.fields(plans.Plan)), None)
+    executor = SimpleNamespace(close=lambda: closed.append(1))
+    plan = plans.Plan(**{**fields, "executor": executor, "nbytes": 0, "busy": False, "dropped": False})  # type: ignore[arg-type]
+    cache.add(("key",), plan)
+    assert cache.take(("key",)) is plan
+    lock.hook = lambda: cache.drop(("key",), plan)  # the thread that has it drops it while another one forgets all
+    cache.forget()
+    assert closed == [1]

@@ -164,7 +164,7 @@ class Executor:
         sizes: list[int] = []
         for buffer in program.buffers:
             kind = self._kind(buffer)
-            if buffer.on_chip:
+            if buffer.on_chip or not plan.bound[buffer.id]:
                 continue
             if self._argument(buffer.id) is None:
                 sizes.append(bytes_of(buffer, kind))

@@ -116,14 +116,17 @@ class _Mapped:
     def take(self, size: int) -> Block | None:
         """Return a block of a size, after waiting for one that is being mapped; None where there is none."""
         with self._lock:
-            if self._current is not None and self._current.memory.nbytes == size and not self._found(self._ready, size):
-                self._is_mapped.wait_for(lambda: self._current is None or self._current.memory.nbytes != size)
+            self._is_mapped.wait_for(lambda: self._found(self._ready, size) or not self._is_mapping(size))
             for blocks in (self._ready, self._waiting):
                 block = self._found(blocks, size)
                 if block is not None:
                     blocks.remove(block)
                     return block
             return None
+
+    def _is_mapping(self, size: int) -> bool:
+        """Whether a block of a size is being mapped."""
+        return self._current is not None and self._current.memory.nbytes == size
 
     def close(self) -> None:
         """Leave the blocks that nobody took."""
@@ -166,7 +169,8 @@ class Pool:
                 wanted.append(size)
                 total += size
         if wanted:
-            self._mapped = _Mapped(wanted)
+            with suppress(MemoryError):  # the blocks that are needed may have room one after the other
+                self._mapped = _Mapped(wanted)
 
     def take(self, nbytes: int) -> Block:
         """Return a block of at least `nbytes` bytes; contents arbitrary."""
@@ -206,8 +210,8 @@ class Pool:
     def close(self) -> None:
         """Leave the large blocks to the runs to come; nobody may use any of them now."""
         self.forget_foreseen()
-        _reserve.give(self._large)
-        self._large = []
+        large, self._large = self._large, []
+        _reserve.give(large)
         self._free.clear()
         self.nbytes = 0
 

@@ -28,14 +28,16 @@ _WIDE: Final = 4  # bytes of a float32
 class ProgramPlan:
     """The plan of a program whose ops are all there.
 
-    `written` tells of each buffer whether an op writes it. `rows` are the ops that remain, among them the first op of
-    each slab, which stands for all of it; `slabs` are by that op. `elided` are the sources of elided loads that other
-    ops than slabs read, by their tile; `elided_count` counts all elided loads. `narrow` are the arguments that only
-    slabs read: they stay at true width. `stored` are the results, and the arguments that copies read, that are held at
-    true width. `released` are, for each op, the tiles that nobody accesses or asks for afterwards.
+    `written` tells of each buffer whether an op writes it, `bound` whether anything needs it in memory. `rows` are the
+    ops that remain, among them the first op of each slab, which stands for all of it; `slabs` are by that op. `elided`
+    are the sources of elided loads that other ops than slabs read, by their tile; `elided_count` counts all elided
+    loads. `narrow` are the arguments that only slabs read: they stay at true width. `stored` are the results, and the
+    arguments that copies read, that are held at true width. `released` are, for each op, the tiles that nobody accesses
+    or asks for afterwards.
     """
 
     written: Mask
+    bound: Mask
     slabs: Mapping[int, Slab]
     rows: Column
     elided: Mapping[int, Submatrix]
@@ -78,8 +80,11 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
     readers = Counter(root for item in found for root in item.roots)
     copied = arguments_at_true_width(program, usage, shadowed & accessed, remain) - wide - readers.keys()
     accessed[list(wide)] = True
+    bound = usage.accessed_by(remain & ~program.ops_where(_only_orders)) | usage.is_output | usage.is_index
+    bound[[*wide, *readers, *(place.root for place in evacuation.in_place.values())]] = True
     return ProgramPlan(
         written=usage.writes > 0,
+        bound=bound,
         slabs={item.first: item for item in found},
         rows=np.flatnonzero(remain),
         elided=needed,
@@ -167,6 +172,10 @@ def _reads_of(dtype: DType) -> float:
     if dtype.kind != "float" or dtype.storage.itemsize >= _WIDE:
         return 0
     return 3 if dtype is BF16 else 0.5
+
+
+def _only_orders(variant: Variant) -> bool:
+    return variant.instruction.only_orders
 
 
 def _only_copies(variant: Variant) -> bool:

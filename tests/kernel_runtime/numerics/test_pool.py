@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -146,3 +148,66 @@ def test_what_was_foreseen_for_nothing_is_left(reserve: pools._Reserve) -> None:
     pool.foresee([2 * MIB])
     pool.close()
     assert reserve.sizes() == []
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_a_block_that_is_ready_is_taken_while_its_like_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for a block wakes when the thread has gone on to the next one of that size."""
+    began, goes_on = threading.Event(), threading.Event()
+
+    class Memory:
+        def __init__(self, number: int) -> None:
+            self.number, self.nbytes = number, 2 * MIB
+
+        def __setitem__(self, _place: object, _value: object) -> None:
+            if self.number == 0:
+                began.set()
+                time.sleep(0.05)  # until the other thread waits
+            else:
+                assert goes_on.wait(10)
+
+    numbers = iter(range(2))
+    monkeypatch.setattr(pools, "_new_block", lambda _size: pools.Block(Memory(next(numbers))))  # type: ignore[arg-type]
+    mapped = pools._Mapped([2 * MIB, 2 * MIB])
+    taken: list[pools.Block | None] = []
+    assert began.wait(10)
+    waiting = threading.Thread(target=lambda: taken.append(mapped.take(2 * MIB)))
+    waiting.start()
+    waiting.join(5)
+    left = not waiting.is_alive()
+    goes_on.set()
+    waiting.join(10)
+    assert left
+    assert [block.memory.number for block in taken if block is not None] == [0]  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_a_run_goes_on_where_what_it_may_need_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_size: int) -> pools.Block:
+        raise MemoryError
+
+    pool = Pool()
+    with monkeypatch.context() as patch:
+        patch.setattr(pools, "_new_block", refused)
+        pool.foresee([2 * MIB])
+    assert pool.take(2 * MIB).memory.nbytes == 2 * MIB
+
+
+def test_blocks_are_given_back_once_where_two_threads_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[pools.Block] = []
+    pool = Pool()
+    block = pool.take(MIB)
+
+    class Reserve:
+        @staticmethod
+        def give(blocks: list[pools.Block]) -> None:
+            found = [*blocks]
+            if found and not given:
+                given.extend(found)
+                pool.close()  # as another thread does meanwhile
+            else:
+                given.extend(found)
+
+    monkeypatch.setattr(pools, "_reserve", Reserve)
+    pool.close()
+    assert given == [block]

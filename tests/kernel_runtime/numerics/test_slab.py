@@ -400,3 +400,22 @@ def test_memory_that_is_foreseen_is_used(name: str, dtype: str, order: str, monk
     del foreseen[pool._rounded(0)]  # products without conversions need no memory for them
     assert foreseen <= taken
     assert foreseen[pool._rounded(program.outputs[0]._buffer.nbytes)]
+
+
+UNNEEDED = """
+def kernel(lhsT, rhs, unread):
+    scratch = nl.ndarray((256, 1024), nl.float32, buffer=nl.shared_hbm)
+    tile = nl.load(lhsT[0:128, 0:64])
+    out = nl.ndarray((128, 64), nl.float32, buffer=nl.shared_hbm)
+    nl.store(out, tile)
+    return out
+"""
+
+
+def test_nothing_is_foreseen_for_tensors_that_no_instruction_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    foreseen: list[int] = []
+    monkeypatch.setattr(pool.Pool, "foresee", lambda _self, sizes: foreseen.extend(sizes))
+    arrays = [np.ones((128, 64), ml_dtypes.float8_e5m2), *[np.ones((256, 512), ml_dtypes.bfloat16)] * 2]
+    program, _ = traced(kernel_of(UNNEEDED), arrays, ["float8_e5m2", "bfloat16", "bfloat16"], "trn2")
+    Executor(program, dict(enumerate(arrays))).foresee()
+    assert foreseen == [4 * 128 * 64, 4 * 128 * 64]
