@@ -18,9 +18,10 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab import own_faults
+from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.session.arguments import Arguments, Intake, Keywords, bound
 from nki_lab.session.launch import Launch
-from nki_lab.session.programs import key_of
+from nki_lab.session.programs import Same, is_of_library, key_of
 from nki_lab.source_files import lines_of
 
 _FORMAT: Final = 1
@@ -92,6 +93,10 @@ def _parts(value: object, files: dict[str, None]) -> Iterator[bytes]:
         yield repr(value).encode("utf-8", "surrogatepass")
     elif isinstance(value, np.generic):
         yield value.tobytes()
+    elif isinstance(value, Same):
+        if not is_of_library(value.item):
+            raise _NoFormError
+        yield _named(value.item).encode()
     else:
         yield _named(value).encode()
 
@@ -106,12 +111,16 @@ def _named(value: object) -> str:
         return f"{value.__module__}.{value.__qualname__}"
     if isinstance(value, np.ufunc):
         return f"numpy.{value.__name__}"
+    if isinstance(value, (np.dtype, NamedDType, DType)):
+        return f"{type(value).__qualname__}.{value}"
     text = repr(value)
     if hasattr(type(value), "__dataclass_fields__") and " at 0x" not in text:
         return text
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     if isinstance(name, str):
         return f"{type(value).__module__}.{type(value).__qualname__}:{getattr(value, '__module__', '')}.{name}"
+    if is_of_library(value) and not hasattr(value, "__dict__"):  # without a state there is one of its type
+        return f"{type(value).__module__}.{type(value).__qualname__}"
     raise _NoFormError
 
 

@@ -109,7 +109,7 @@ class Signature:
             return self._array(value, value, "numpy")
         if kind in _PLAIN or isinstance(value, (Enum, DType, NamedDType, np.dtype)):
             self._parts.append((kind, value))
-            return True
+            return not (isinstance(value, np.dtype) and programs.has_metadata(value))
         if kind is float:
             self._parts.append((kind, value, math.copysign(1.0, value)))
             return value == value  # noqa: PLR0124 - NaN equals nothing, so that its plan would never be found

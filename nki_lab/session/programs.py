@@ -44,6 +44,7 @@ _PURE: Final = frozenset({
     "min", "pow", "range", "reversed", "round", "slice", "sorted", "str", "sum", "tuple", "zip", "dict", "type",
     "Ellipsis", "NotImplemented", "AssertionError", "ValueError", "TypeError",
 })  # fmt: skip
+_BUILTINS: Final = {name: getattr(builtins, name) for name in sorted(_PURE)}
 _PURE_TYPES: Final = (bool, int, float, str, tuple, type(None))
 _OF_MODULES: Final = (bool, int, float, str, FunctionType)
 _OURS: Final = frozenset({"nki", "neuronxcc", "nki_lab"})
@@ -57,6 +58,8 @@ _IMPURE_NUMPY: Final = frozenset({
 })  # fmt: skip
 # Those of them that nothing else is called by: a function may have been given the module as an argument.
 _IMPURE_ANYWHERE: Final = _IMPURE_NUMPY - {"lib", "load", "save"}
+_OF_KERNELS: Final = frozenset({"function", "keywords", "grid", "schedule", "notes"})
+"""Attributes of kernel objects that are not the user's; nor are those that begin with an underscore."""
 _OPCODES_REFUSED: Final = frozenset({"IMPORT_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_BUILD_CLASS"})
 _OPCODES_OF_CELLS: Final = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 
@@ -66,11 +69,16 @@ class _NotConstantError(Exception):
 
 
 class _Seen(dict[FunctionType, Hashable]):
-    """The functions that a key has by now, with what takes the names that they depend on."""
+    """The functions that a key has by now, with what takes the names that they depend on.
+
+    `modules` are those that they name or are given, `attributes` the names of which they may take from any of them.
+    """
 
     def __init__(self, guards: Guards | None) -> None:
         super().__init__()
         self.guards = guards
+        self.modules: dict[ModuleType, None] = {}
+        self.attributes: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,7 @@ def key_of(launch: Launch, arguments: Mapping[str, object], guards: Guards | Non
         given = tuple((name, _argument(value, seen, inputs)) for name, value in arguments.items())
         place = None if local.rank is None else (local.rank.number, local.rank.group.size)
         asked = (launch.arch.name, launch.options, launch.grid, launch.dialect, launch.schedule)
-        return (_function(function, seen), given, *asked, place)
+        return (_function(function, seen), given, *asked, place, *_taken_from_modules(seen))
     except (_NotConstantError, RecursionError):
         return None
 
@@ -167,8 +175,12 @@ def _value(value: Any, seen: _Seen) -> Hashable:
     if kind is tuple:
         return (tuple, *(_value(item, seen) for item in value))
     if isinstance(value, (np.dtype, NamedDType, DType)):
-        return ("dtype", str(value))
+        if isinstance(value, np.dtype) and has_metadata(value):
+            raise _NotConstantError
+        return ("dtype", kind, str(value))
     if isinstance(value, np.generic):
+        if isinstance(value, np.void) or _root(kind.__module__) not in _ROOTS:  # records change in place
+            raise _NotConstantError
         return (kind, value.tobytes())
     if isinstance(value, FunctionType):
         return _function(value, seen)
@@ -179,19 +191,37 @@ def _value(value: Any, seen: _Seen) -> Hashable:
     elif _root(kind.__module__) in _OURS:  # a kernel, an operator that is only a token
         inner = getattr(value, "function", None)
         if isinstance(inner, FunctionType):
+            own = vars(value)
+            if own.get("grid") or any(name not in _OF_KERNELS and not name.startswith("_") for name in own):
+                raise _NotConstantError
             if seen.guards is not None:
-                seen.guards.watch_name(vars(value), "function")
+                seen.guards.watch_name(own, "function")
+                seen.guards.watch_name(own, "grid")
             return (kind, _function(inner, seen))
         known = callable(value) and inner is None  # else a kernel of an object, whose state may change
     else:
         known = False
     if not known:
         raise _NotConstantError
+    if isinstance(value, ModuleType):
+        seen.modules[value] = None
     return (kind, value)
+
+
+def has_metadata(dtype: np.dtype[Any]) -> bool:
+    """Return whether a dtype, or one inside it, carries data that dtypes are not compared by."""
+    return dtype.metadata is not None or any(has_metadata(item[0]) for item in (dtype.fields or {}).values())
 
 
 def _root(module: object) -> str:
     return module.partition(".")[0] if isinstance(module, str) else ""
+
+
+def is_of_library(value: object) -> bool:
+    """Return whether an object belongs to NKI, NumPy, math or Python, where every process has the same one."""
+    if isinstance(value, type) and vars(builtins).get(value.__name__) is value:
+        return True
+    return isinstance(value, (np.dtype, NamedDType, DType)) or _is_known(value)
 
 
 def _is_known(value: object) -> bool:
@@ -223,14 +253,17 @@ def _function(function: FunctionType, seen: _Seen) -> Hashable:
     names = _globals_of(code)
     if names is None or function.__dict__ or _attributes_of(code) & _IMPURE_ANYWHERE:
         raise _NotConstantError
-    read: list[Hashable] = []
+    seen.attributes |= _attributes_of(code)
+    known, read = function.__builtins__, list[Hashable]()
     for name in names:
         if name in function.__globals__:
             read.append((name, _read(function.__globals__[name], code, seen)))
-        elif name not in _PURE and hasattr(builtins, name):
+        elif name in known and (name not in _PURE or known[name] is not _BUILTINS[name]):
             raise _NotConstantError
         else:
             read.append(name)
+            if seen.guards is not None:
+                seen.guards.watch_name(known, name)
     try:
         closure = tuple(_read(cell.cell_contents, code, seen) for cell in function.__closure__ or ())
     except ValueError:  # a cell that is still empty
@@ -243,33 +276,46 @@ def _function(function: FunctionType, seen: _Seen) -> Hashable:
 
 
 def _read(value: object, code: CodeType, seen: _Seen) -> Hashable:
-    """A value that a function reads by one of its names; of a module also what the function may take from there."""
-    known = _value(value, seen)
-    if not isinstance(value, ModuleType):
-        return known
-    return (known, *_members_of(value, _attributes_of(code), seen, {value}))
+    """A value that a function reads by one of its names; nothing that reads or writes may be taken from NumPy there."""
+    if isinstance(value, ModuleType) and _root(value.__name__) == "numpy" and _attributes_of(code) & _IMPURE_NUMPY:
+        raise _NotConstantError
+    return _value(value, seen)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Same:
+class Same:
     """An object that equals none but itself."""
 
     item: object
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.item is self.item
+        return isinstance(other, Same) and other.item is self.item
 
     def __hash__(self) -> int:
         return id(self.item)
 
 
+def _taken_from_modules(seen: _Seen) -> list[Hashable]:
+    """Return what the functions of a key may take from modules: a kernel's author may put something else there.
+
+    A function may have been given a module by another one, so that the names of all count in each module.
+    """
+    found: list[Hashable] = []
+    before = -1
+    while before < (count := len(seen.modules) + len(seen.attributes)):  # functions from there may name others
+        before, names = count, frozenset(seen.attributes)
+        for module in [*seen.modules]:
+            found += (module, *_members_of(module, names, seen, {module}))
+    return found
+
+
 def _members_of(
     module: ModuleType, names: frozenset[str], seen: _Seen, within: set[ModuleType]
 ) -> Iterator[tuple[str, Hashable]]:
-    """Yield what some names of a module, and of those in it, mean now: a kernel's author may put others there."""
-    if names & _IMPURE_NUMPY and _root(module.__name__) == "numpy":
-        raise _NotConstantError
+    """Yield what some names of a module, and of those in it, mean now."""
     space = vars(module)
+    if _root(module.__name__) == "numpy":  # whoever may take one of these from there has no key
+        names -= _IMPURE_NUMPY
     for name in sorted(names & space.keys()):
         item = space[name]
         if seen.guards is not None:
@@ -279,7 +325,7 @@ def _members_of(
                 within.add(item)
                 yield from _members_of(item, names, seen, within)
         else:
-            yield name, _value(item, seen) if type(item) in _OF_MODULES else _Same(item)
+            yield name, _value(item, seen) if type(item) in _OF_MODULES else Same(item)
 
 
 _names: WeakKeyDictionary[CodeType, tuple[str, ...] | None] = WeakKeyDictionary()
@@ -301,6 +347,8 @@ def _found_globals(code: CodeType) -> tuple[str, ...] | None:
     ):
         return None
     names: dict[str, None] = {step.argval: None for step in steps if step.opname == "LOAD_GLOBAL"}
+    if any(name.startswith("__") and name.endswith("__") for name in set(code.co_names) - names.keys()):
+        return None  # parts of functions and modules, which are set in place
     for inner in _codes_in(code):
         found = _globals_of(inner)
         if found is None:

@@ -40,6 +40,7 @@ get_nc_version.__module__ = get_nc_sub_version.__module__ = "nki.isa"
 class _TileSize:
     """Hardware sizes of the current target; outside a kernel those of the default target."""
 
+    __slots__ = ()  # who reads it reads the target alone
     _NAMES = (
         "pmax", "psum_fmax", "psum_bank_fmax", "psum_bank_fmax_bytes", "psum_num_banks", "gemm_stationary_fmax",
         "gemm_moving_fmax", "bn_stats_fmax", "psum_min_align", "sbuf_min_align", "sbuf_size_bytes", "sbuf_fmax",
