@@ -6,6 +6,7 @@ converting it. What a run will need is known before it is checked and timed: ano
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Hashable, Iterable
@@ -87,9 +88,13 @@ _reserve: Final = _Reserve()
 
 
 class _Mapped:
-    """Large blocks that a thread maps, one after the other, until somebody takes them."""
+    """Large blocks that a thread maps, one after the other, until somebody takes them.
+
+    A process that is forked meanwhile has no such thread, and gets none of them.
+    """
 
     def __init__(self, sizes: Iterable[int]) -> None:
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._waiting = deque(_new_block(size) for size in sizes)
         self._ready: list[Block] = []
@@ -115,6 +120,8 @@ class _Mapped:
 
     def take(self, size: int) -> Block | None:
         """Return a block of a size, after waiting for one that is being mapped; None where there is none."""
+        if self._process != os.getpid():
+            return None
         with self._lock:
             self._is_mapped.wait_for(lambda: self._found(self._ready, size) or not self._is_mapping(size))
             for blocks in (self._ready, self._waiting):
@@ -130,6 +137,8 @@ class _Mapped:
 
     def close(self) -> None:
         """Leave the blocks that nobody took."""
+        if self._process != os.getpid():
+            return
         with self._lock:
             self._waiting.clear()
             self._ready.clear()

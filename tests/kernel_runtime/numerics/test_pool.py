@@ -211,3 +211,34 @@ def test_blocks_are_given_back_once_where_two_threads_close(monkeypatch: pytest.
     monkeypatch.setattr(pools, "_reserve", Reserve)
     pool.close()
     assert given == [block]
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_a_forked_process_waits_for_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, goes_on = threading.Event(), threading.Event()
+
+    class Memory:
+        nbytes = 2 * MIB
+
+        def __setitem__(self, _place: object, _value: object) -> None:
+            began.set()
+            assert goes_on.wait(10)
+
+    monkeypatch.setattr(pools, "_new_block", lambda _size: pools.Block(Memory()))  # type: ignore[arg-type]
+    mapped = pools._Mapped([2 * MIB])
+    assert began.wait(10)
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    taken: list[pools.Block | None] = []
+
+    def forked() -> None:
+        with mapped._lock:  # as its thread may have had it at the fork
+            taken.append(mapped.take(2 * MIB))
+            mapped.close()
+
+    waiting = threading.Thread(target=forked, daemon=True)
+    waiting.start()
+    waiting.join(5)
+    left = not waiting.is_alive()
+    goes_on.set()
+    assert left
+    assert taken == [None]
