@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab import own_faults
+from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.session.arguments import Arguments, Intake, Keywords, bound
 from nki_lab.session.launch import Launch
@@ -119,9 +120,16 @@ def _named(value: object) -> str:
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     if isinstance(name, str):
         return f"{type(value).__module__}.{type(value).__qualname__}:{getattr(value, '__module__', '')}.{name}"
-    if is_of_library(value) and not hasattr(value, "__dict__"):  # without a state there is one of its type
+    if isinstance(value, Arch) or _has_no_state(value):  # the whole of a target is in each digest
         return f"{type(value).__module__}.{type(value).__qualname__}"
     raise _NoFormError
+
+
+def _has_no_state(value: object) -> bool:
+    """Return whether an object of NKI is like all others of its type."""
+    kind = type(value)
+    ours = kind.__module__.startswith("nki_lab.") and not hasattr(value, "__dict__")
+    return ours and not any(getattr(item, "__slots__", ()) for item in kind.__mro__)
 
 
 @lru_cache(maxsize=1)

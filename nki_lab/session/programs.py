@@ -107,7 +107,7 @@ def key_of(launch: Launch, arguments: Mapping[str, object], guards: Guards | Non
     try:
         given = tuple((name, _argument(value, seen, inputs)) for name, value in arguments.items())
         place = None if local.rank is None else (local.rank.number, local.rank.group.size)
-        asked = (launch.arch.name, launch.options, launch.grid, launch.dialect, launch.schedule)
+        asked = (launch.arch, launch.options, launch.grid, launch.dialect, launch.schedule)
         return (_function(function, seen), given, *asked, place, *_taken_from_modules(seen))
     except (_NotConstantError, RecursionError):
         return None
@@ -218,10 +218,16 @@ def _root(module: object) -> str:
 
 
 def is_of_library(value: object) -> bool:
-    """Return whether an object belongs to NKI, NumPy, math or Python, where every process has the same one."""
+    """Return whether an object belongs to NKI, NumPy, math or Python, and is the same in every process."""
     if isinstance(value, type) and vars(builtins).get(value.__name__) is value:
         return True
-    return isinstance(value, (np.dtype, NamedDType, DType)) or _is_known(value)
+    if isinstance(value, (Enum, np.ufunc, BuiltinFunctionType, type)):
+        return _is_known(value)
+    home = type(value).__module__
+    if _root(home) == "numpy":  # also functions that libraries of other arrays may take over, and np.mgrid
+        known = callable(value) and hasattr(value, "__qualname__") and _is_known(value)
+        return known or isinstance(value, np.dtype) or home == type(np.mgrid).__module__
+    return _root(home) in _OURS and not hasattr(value, "function")
 
 
 def _is_known(value: object) -> bool:
@@ -324,8 +330,10 @@ def _members_of(
             if item not in within and _is_known(item):
                 within.add(item)
                 yield from _members_of(item, names, seen, within)
+        elif is_of_library(item):
+            yield name, Same(item)
         else:
-            yield name, _value(item, seen) if type(item) in _OF_MODULES else Same(item)
+            yield name, _value(item, seen)
 
 
 _names: WeakKeyDictionary[CodeType, tuple[str, ...] | None] = WeakKeyDictionary()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import nki_lab
 from nki_lab import session
 from nki_lab.diagnostic import NkiError
+from nki_lab.isa.arch import arch_of
 
 Array = np.ndarray[Any, Any]
 
@@ -128,6 +130,35 @@ def test_a_module_that_a_helper_is_given_counts(monkeypatch: pytest.MonkeyPatch)
     for function, result in ((nl.multiply, 2), (nl.add, 3), (nl.subtract, -1)):
         monkeypatch.setattr(nl, "put_into_nki", function, raising=False)
         assert [first(kernel) for kernel in (by_argument, by_tuple) * 2] == [result] * 4
+
+
+def test_what_an_object_in_a_module_of_nki_holds_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [2.0]
+
+    @nki.jit
+    def doubled(tile):
+        return nl.multiply(tile, values[0])
+
+    def kernel(a):
+        return scaled(a, nl.put_into_nki["by"][0])
+
+    def calling(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.called_in_nki(nl.load(a)))
+        return out
+
+    monkeypatch.setattr(nl, "put_into_nki", {"by": np.ones(1)}, raising=False)
+    monkeypatch.setattr(nl, "called_in_nki", doubled, raising=False)
+    for scale in (2.0, 3.0, 5.0):
+        nl.put_into_nki["by"][0] = values[0] = scale
+        assert first(kernel) == first(calling) == scale
+
+
+def test_a_target_of_the_same_name_has_programs_of_its_own() -> None:
+    arch = arch_of("trn2")
+    changed = dataclasses.replace(arch, hbm_bytes=arch.hbm_bytes // 2)
+    a = np.ones((128, 64), np.float32)
+    assert [nki_lab.run(scaled, a, 2.0, target=item).program.arch is item for item in (arch, changed)] == [True, True]
 
 
 def test_a_builtin_that_is_exchanged_counts(monkeypatch: pytest.MonkeyPatch) -> None:
