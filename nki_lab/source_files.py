@@ -3,7 +3,7 @@
 A device never ends and a pipe keeps its reader waiting; a folder that is checked may hold both under any name.
 """
 
-# ruff: noqa: PTH114, PTH116, PTH118, PTH123
+# ruff: noqa: PTH113, PTH114, PTH116, PTH118, PTH123
 # Files are opened without waiting as descriptors, whose status decides.
 
 from __future__ import annotations
@@ -105,8 +105,9 @@ def lines_of(file: str, scope: dict[str, object] | None = None) -> list[str]:
 
 
 def read_again(file: str) -> None:
-    """Forget the lines of a file that has changed: code that is new is made of what the file has now."""
-    linecache.checkcache(file)
+    """Have the lines of a file read anew, where it was written since they were read; those of one that is gone stay."""
+    if file in linecache.cache and os.path.isfile(file):
+        linecache.checkcache(file)
 
 
 def shown_names(files: Iterable[str]) -> dict[str, str]:

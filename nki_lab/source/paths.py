@@ -9,7 +9,6 @@ import ast
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from nki_lab.source.module import ModuleSource
@@ -150,7 +149,9 @@ def surroundings(module: ModuleSource, scope: ast.AST, place: Extent) -> Surroun
     path = list(path_to(scope, place))
     if isinstance(scope, Comprehension):
         path.insert(0, scope)
-    for node, below in zip_longest(path, path[1:]):
+    if not path:  # the text has changed since
+        return Surroundings((), -1)
+    for node, below in zip(path, [*path[1:], None], strict=True):
         if isinstance(node, ast.stmt):
             statement = node
             suite = next((part for name in _SUITES if node in (part := _suite(above, name))), ())

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import importlib
+import linecache
+import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import nki
@@ -229,3 +234,53 @@ def test_an_object_put_into_a_library_has_no_digest(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(nl, "multiply", Named())
     assert session.digest_of(session.Launch(tiled, "trn2"), (nki_lab.spec((256, 64), "float32"),), {}, None) is None
+
+
+EDITED = """
+import nki
+import nki.language as nl
+
+@nki.jit
+def kernel(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    {more}
+    nl.store(out, nl.multiply(nl.load(a), 2.0))
+    return out
+"""
+
+
+@pytest.fixture
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A module of a kernel, and a function that writes its file, as if at another time."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path, times = tmp_path / "edited_kernel.py", iter(range(10**9, 2 * 10**9, 1000))
+
+    def write(more: str, before: str = "") -> None:
+        path.write_text(before + EDITED.format(more=more))
+        at = next(times)
+        os.utime(path, (at, at))
+
+    write("pass")
+    yield importlib.import_module("edited_kernel"), write
+    del sys.modules["edited_kernel"]
+
+
+def test_a_module_that_was_edited_and_loaded_again_is_read_anew(edited: Any) -> None:
+    module, write = edited
+    a = np.ones((128, 64), np.float32)
+    for more in ("pass", "# one\n    # two\n    # three", "late = nl.ndarray((128, 64), nl.float32)\n" + 9 * "\n"):
+        write(more)
+        importlib.reload(module)
+        run = nki_lab.run(module.kernel, a, target="trn2")
+        assert (run.outputs[0] == 2).all()
+        (store,) = {site.line for site in run.program.sites if "nl.store" in linecache.getline(site.file, site.line)}
+        assert "nl.store" in Path(module.__file__).read_text().split("\n")[store - 1]
+
+
+def test_a_kernel_runs_whose_text_has_changed_since(edited: Any) -> None:
+    module, write = edited
+    for more, before in (("pass", "\n" * 40), ("", ""), ("# more\n" * 20, "'''text'''")):
+        write(more, before)
+        session.forget()
+        linecache.checkcache()
+        assert (nki_lab.run(module.kernel, np.ones((128, 64), np.float32), target="trn2").outputs[0] == 2).all()
