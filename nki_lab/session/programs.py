@@ -260,7 +260,8 @@ def _function(function: FunctionType, seen: _Seen) -> Hashable:
     if names is None or function.__dict__ or _attributes_of(code) & _IMPURE_ANYWHERE:
         raise _NotConstantError
     seen.attributes |= _attributes_of(code)
-    known, read = function.__builtins__, list[Hashable]()
+    known: Mapping[str, object] = function.__builtins__  # type: ignore[attr-defined]
+    read: list[Hashable] = []
     for name in names:
         if name in function.__globals__:
             read.append((name, _read(function.__globals__[name], code, seen)))
