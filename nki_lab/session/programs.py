@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -264,7 +265,10 @@ def _function(function: FunctionType, seen: _Seen) -> Hashable:
     read: list[Hashable] = []
     for name in names:
         if name in function.__globals__:
-            read.append((name, _read(function.__globals__[name], code, seen)))
+            value = function.__globals__[name]
+            if _is_numpy(value) and _taken_from(name, code) & _IMPURE_NUMPY:
+                raise _NotConstantError
+            read.append((name, _value(value, seen)))
         elif name in known and (name not in _PURE or known[name] is not _BUILTINS[name]):
             raise _NotConstantError
         else:
@@ -283,10 +287,14 @@ def _function(function: FunctionType, seen: _Seen) -> Hashable:
 
 
 def _read(value: object, code: CodeType, seen: _Seen) -> Hashable:
-    """A value that a function reads by one of its names; nothing that reads or writes may be taken from NumPy there."""
-    if isinstance(value, ModuleType) and _root(value.__name__) == "numpy" and _attributes_of(code) & _IMPURE_NUMPY:
+    """A value that a function has in a cell or as a default; from NumPy it takes nothing that reads or writes."""
+    if _is_numpy(value) and _attributes_of(code) & _IMPURE_NUMPY:
         raise _NotConstantError
     return _value(value, seen)
+
+
+def _is_numpy(value: object) -> bool:
+    return isinstance(value, ModuleType) and _root(value.__name__) == "numpy"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -371,6 +379,24 @@ def _attributes_of(code: CodeType) -> frozenset[str]:
     if known is None:
         known = _members[code] = frozenset(code.co_names).union(*(_attributes_of(inner) for inner in _codes_in(code)))
     return known
+
+
+def _taken_from(name: str, code: CodeType) -> frozenset[str]:
+    """Return the attributes that a code object and those inside it may take from a global.
+
+    Those are the ones that follow the name; where it stands alone, any that the code names.
+    """
+    found: set[str] = set()
+    codes = [code]
+    for inner in codes:
+        codes += _codes_in(inner)
+        steps = [step for step in dis.get_instructions(inner) if step.opname not in ("EXTENDED_ARG", "CACHE")]
+        for step, after in pairwise(steps):
+            if step.opname == "LOAD_GLOBAL" and step.argval == name:
+                if after.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+                    return _attributes_of(code)
+                found.add(after.argval)
+    return frozenset(found)
 
 
 def _codes_in(code: CodeType) -> list[CodeType]:

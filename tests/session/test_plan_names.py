@@ -284,3 +284,40 @@ def test_a_kernel_runs_whose_text_has_changed_since(edited: Any) -> None:
         session.forget()
         linecache.checkcache()
         assert (nki_lab.run(module.kernel, np.ones((128, 64), np.float32), target="trn2").outputs[0] == 2).all()
+
+
+def doubled_beside_numpy(a: Any) -> Any:
+    out = nl.ndarray(a.shape, dtype=np.float32, buffer=nl.shared_hbm)
+    nl.store(out, nl.multiply(nl.load(a), np.sqrt(4.0)))
+    return out
+
+
+def reads_file(a: Any) -> Any:
+    return scaled(a, float(np.load("numbers.npy")))
+
+
+def reads_file_by_another_name(a: Any) -> Any:
+    module = np
+    return scaled(a, float(module.load("numbers.npy")))
+
+
+def reads_file_from_a_call(a: Any) -> Any:
+    def library() -> Any:
+        return np
+
+    return scaled(a, float(library().load("numbers.npy")))
+
+
+def test_a_kernel_that_loads_tiles_beside_numpy_is_traced_once() -> None:
+    assert [first(doubled_beside_numpy) for _ in range(2)] == [2, 2]
+    assert execute(doubled_beside_numpy, np.ones((128, 64), np.float32)).cached
+
+
+@pytest.mark.parametrize("kernel", [reads_file, reads_file_by_another_name, reads_file_from_a_call])
+def test_a_kernel_that_reads_a_file_reads_it_in_each_call(
+    kernel: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for scale in (2.0, 3.0):
+        np.save("numbers.npy", scale)
+        assert first(kernel) == scale
