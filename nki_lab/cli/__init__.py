@@ -41,13 +41,13 @@ _NOT_TAKEN: Final = {errno.ENOSPC, errno.EFBIG, errno.EIO}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name; that of the process where not given)."""
+    _replace_closed_outputs()
     _print_what_the_encoding_lacks()
     arguments = parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
         status = command(arguments)
-        if sys.stdout is not None:  # None where whoever started this has closed it
-            sys.stdout.flush()
+        sys.stdout.flush()
     except SystemExit as leaving:  # of a script
         return status_of(leaving)
     except NkiError as error:
@@ -75,6 +75,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _drop_output() -> None:
     """Have what is left of the output go nowhere, so that the end of the process does not fail over it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _replace_closed_outputs() -> None:
+    """Have what is printed to a closed output go nowhere: the next file that is opened would get its number."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
 def _place(text: str) -> str:

@@ -173,6 +173,15 @@ def test_without_an_output_commands_do_their_work(run: Path, tmp_path: Path) -> 
 
 
 @POSIX
+@pytest.mark.parametrize("closed", [">&-", "2>&- >/dev/null", ">&- 2>&-"])
+@pytest.mark.parametrize("command", ["check k.py", "check k.py --format json", "migrate k.py", "explain nc_matmul"])
+def test_a_closed_output_changes_no_status(command: str, closed: str, tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text("import nki\n", encoding="utf-8")
+    done = shell(f"nki-lab {command} {closed}", tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@POSIX
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_the_page_of_a_view_goes_with_a_process_that_is_ended(
     number: signal.Signals, run: Path, tmp_path: Path
