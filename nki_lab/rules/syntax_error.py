@@ -82,6 +82,7 @@ def _is_usual_name(target: ast.expr) -> bool:
 
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp)
 _INLINED: Final = sys.version_info >= (3, 12)  # a comprehension is compiled as a block of the function around it
+_MOST_KEYWORDS: Final = 1000  # of a call: the compiler compares each with all others
 _MOST_BLOCKS: Final = 20  # CO_MAXBLOCKS of CPython
 _MOST_TWICE: Final = 8  # the compiler writes what stands in a `finally` twice, in each again
 # So it does with the only argument of these, a generator: it leaves the call out where the name is that of the builtin.
@@ -104,14 +105,18 @@ class _Nesting(NamedTuple):
 
 def _is_safe_to_compile(statement: ast.stmt) -> bool:
     """Return whether Python's compiler survives a statement: since 3.12 it writes the handlers of nested comprehensions
-    and blocks into a table of fixed size, and does not look whether there is room.
+    and blocks into a table of fixed size, and does not look whether there is room. Nor does it end in time for a call
+    of many keywords.
 
-    Raises SyntaxError for comprehensions that stand in too many blocks in any case.
+    Raises SyntaxError for comprehensions that stand in too many blocks in any case, and for keywords that come twice.
     """
     stack: list[tuple[ast.AST, _Nesting]] = [(statement, _Nesting())]
     safe = True
     while stack:
         node, around = stack.pop()
+        if isinstance(node, ast.Call | ast.ClassDef) and len(node.keywords) > _MOST_KEYWORDS:
+            _require_different(node.keywords)
+            safe = False
         if type(node) not in _NESTING:
             inside = around._replace(twice=around.twice + 1) if _TWICE and _is_left_out(node) else around
             stack += [(child, inside) for child in branches(node)]
@@ -127,6 +132,16 @@ def _is_safe_to_compile(statement: ast.stmt) -> bool:
             deeper = inside._replace(twice=inside.twice + 1) if id(child) in finals else inside
             stack.append((child, deeper))
     return safe
+
+
+def _require_different(keywords: Sequence[ast.keyword]) -> None:
+    """Raise SyntaxError for the first keyword that comes twice, as Python's compiler does."""
+    seen: set[str | None] = set()
+    for item in keywords:
+        if item.arg is not None and item.arg in seen:
+            place = ("", item.lineno, item.col_offset + 1, None)
+            raise SyntaxError(f"keyword argument repeated: {item.arg}", place)
+        seen.add(item.arg)
 
 
 def _is_left_out(node: ast.AST) -> bool:

@@ -74,3 +74,27 @@ def test_tables_of_numbers_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> 
     found = Document("k.py").update(text)
     assert [ast.unparse(node) for node in walked[3:]] == ["[a] = [*X]", "__debug__ = 1"]
     assert [item.line for item in found if item.code == "NKI101"] == [7]
+
+
+def test_calls_of_thousands_of_keywords_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    statements = 0
+
+    def counted(tree: ast.Module, *more: object, **options: object) -> object:
+        nonlocal statements
+        statements += len(tree.body)
+        return compile(tree, *more, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(syntax_error, "compile", counted, raising=False)
+    names = ", ".join(f"a{i}=1" for i in range(1001))
+    assert Document("k.py").update(f"f({names})\nclass C({names}): pass\n") == []
+    assert statements == 0
+    assert Document("k.py").update("f(a=1)\n") == []
+    assert statements == 1
+
+
+@pytest.mark.parametrize("count", [10, 1001])
+def test_a_keyword_that_comes_twice_is_told_of_any_call(count: int) -> None:
+    names = ", ".join(f"a{i}=1" for i in range(count))
+    (found,) = Document("k.py").update(f"x = 1\nf({names}, a7=2)\n")
+    assert (found.code, found.line, found.column) == ("NKI101", 2, len(f"f({names}, ") + 1)
+    assert "keyword argument repeated: a7" in found.message
