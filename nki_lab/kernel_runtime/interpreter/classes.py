@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from nki_lab.kernel_runtime.interpreter.calls import CallSite, bind_names, call_function, caller
+from nki_lab.kernel_runtime.interpreter.calls import CallSite, bind, bind_names, call_function, caller
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
 from nki_lab.kernel_runtime.interpreter.limits import TooLarge
 from nki_lab.kernel_runtime.interpreter.values import (
@@ -133,11 +133,11 @@ def instantiate(site: CallSite, cls: UserClass, args: list[Value], kwargs: Names
     frame.meter.spend(1)
     instance = Instance(cls, {})
     made = cls.find("__init__")
-    if isinstance(made, Function) and not _generates(cls, made):
-        call_function(frame, node, made, [instance, *args], kwargs)
-        return instance
+    own = made if isinstance(made, Function) and not _generates(cls, made) else None
     try:
-        if cls.kind == "nki":
+        if own is not None:
+            bind(own, [instance, *args], kwargs)  # where they do not fit, nothing is made
+        elif cls.kind == "nki":
             _fill_nki(site, cls, instance, args, kwargs)
         elif cls.is_dataclass:
             _fill_dataclass(site, cls, instance, args, kwargs)
@@ -145,6 +145,9 @@ def instantiate(site: CallSite, cls: UserClass, args: list[Value], kwargs: Names
             raise TypeError(f"{cls.name}() takes no arguments")
     except TypeError as error:
         return frame.fault(error, node)
+    if own is not None:
+        call_function(frame, node, own, [instance, *args], kwargs)
+        return instance
     after = cls.find("__post_init__")
     if isinstance(after, Function) and (cls.kind == "nki" or cls.is_dataclass):
         call_function(frame, node, after, [instance], {})

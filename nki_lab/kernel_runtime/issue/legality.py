@@ -21,7 +21,7 @@ from nki_lab.isa import enums
 from nki_lab.isa.activation import ACTIVATIONS, Activation, activation_of
 from nki_lab.isa.alu import ALU, AluOp, alu_of
 from nki_lab.isa.arch import ENGINE_REACH, TARGETS, Arch, legal_starts
-from nki_lab.isa.dtype import DTYPES, DType
+from nki_lab.isa.dtype import DTYPES, PACKED, DType
 from nki_lab.isa.spec import REQUIRED, Instruction, Operand, Predicate, Register, Use, show_value
 from nki_lab.kernel_runtime.issue import gathers
 from nki_lab.kernel_runtime.issue.gathers import Problem
@@ -468,8 +468,19 @@ def dtype_problems(operand: Operand, dtype: DType) -> Iterator[Problem]:
             f"{operand.name} is {dtype.name}",
             operand.name,
             f"{operand.name} is one of {', '.join(item.name for item in operand.dtypes)}",
-            "cast it with nisa.tensor_copy into a tile of that dtype",
+            _dtype_help(operand, dtype),
         )
+
+
+def _dtype_help(operand: Operand, dtype: DType) -> str:
+    """Return how an operand gets a dtype that the instruction takes."""
+    if operand.role == "out":
+        return f"allocate it with dtype={' or '.join(f'nl.{item.name}' for item in operand.dtypes)}"
+    if PACKED.issuperset(operand.dtypes):
+        return "quantise it with nisa.quantize_mx, or reinterpret what is packed already with .view(dtype)"
+    if dtype in PACKED:
+        return "packed types are moved, never cast: nisa.nc_matmul_mx multiplies them"
+    return "cast it with nisa.tensor_copy into a tile of that dtype"
 
 
 def partition_problems(name: str, view: ViewType, arch: Arch) -> Iterator[Problem]:

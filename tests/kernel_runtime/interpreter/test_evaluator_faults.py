@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import nki_lab
 from tests.verdicts import agreed
 
 ONE_LINE = """
@@ -270,3 +271,31 @@ def b(t):
 def test_faults_in_methods_and_helpers_are_the_same(snippet: str) -> None:
     module, _, body = snippet.partition("||")
     assert agreed(f"{body}\nreturn x", module).code
+
+
+HALF_MADE = """
+import nki
+import nki.language as nl
+
+
+class Sums(nl.NKIObject):
+    def __init__(self, rows, columns):
+        self.total = nl.zeros((rows, columns), dtype=nl.float32)
+
+    def add(self, tile):
+        return nl.add(self.total, tile)
+
+
+@nki.jit
+def kernel(x):
+    sums = Sums(x.shape[0])
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, sums.add(nl.load(x)))
+    return out
+"""
+
+
+def test_nothing_is_said_of_an_object_whose_arguments_do_not_fit() -> None:
+    (found,) = nki_lab.check(source=HALF_MADE, function="kernel", args=[nki_lab.spec((128, 64), "float32")])
+    assert (found.code, found.line) == ("NKI007", 16)
+    assert "missing 1 required positional argument: 'columns'" in found.message

@@ -98,6 +98,26 @@ def test_messages_speak_of_the_users_operands(call: str, message: str) -> None:
     assert found.span.line == 3
 
 
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        ("nc_find_index8(index, x, x[:, 0:8])", "allocate it with dtype=nl.uint16 or nl.uint32"),
+        ("quantize_mx(x, half, scale)", "allocate it with dtype=nl.float8_e5m2_x4 or nl.float8_e4m3fn_x4"),
+        ("nc_matmul_mx(bank, x, x, scale, scale)", "quantise it with nisa.quantize_mx"),
+        ("tensor_copy_predicated(x, x, x)", "cast it with nisa.tensor_copy"),
+    ],
+)
+def test_the_remedy_for_a_dtype_fits_the_operand(call: str, remedy: str) -> None:
+    tiles = """index = nl.ndarray((128, 8), nl.int32)
+half = nl.ndarray((128, 256), nl.bfloat16)
+scale = nl.ndarray((128, 64), nl.uint8)
+bank = nl.ndarray((64, 64), nl.float32, buffer=nl.psum)
+"""
+    (found,) = trace(f"{TILE}{tiles}nisa.{call}", "trn3")
+    assert found.code == "NKI202"
+    assert found.help.startswith(remedy)
+
+
 def test_a_note_describes_the_operand_and_where_it_was_made() -> None:
     (found,) = trace(TILE + "nisa.tensor_copy(x, x[:, 0:63])")
     assert found.note.startswith("src: (128, 63) float32 in SBUF")
