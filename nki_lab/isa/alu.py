@@ -308,13 +308,19 @@ def alu_of(spelling: object) -> AluOp:
     )
 
 
-# Functions of nki.language that are no operators of an instruction, with what does the same there.
+# Functions of nki.language that are no operators of an instruction, and signs, with what does the same there.
 _INSTEAD: Final[dict[str, str]] = {
     "divide": "multiply by the reciprocal: nisa.reciprocal of a tile, or 1 / number",
     "mod": "of powers of two nl.bitwise_and in an integer tile, else x - y * floor(x / y) in several instructions",
     "fmod": "of powers of two nl.bitwise_and in an integer tile, else x - y * trunc(x / y) in several instructions",
-    "exp": "use nisa.activation, which applies functions",
-}
+} | {
+    sign: f"write nl.{name}"
+    for sign, name in {
+        "+": "add", "-": "subtract", "*": "multiply", "**": "power", "==": "equal", "!=": "not_equal", "<": "less",
+        "<=": "less_equal", ">": "greater", ">=": "greater_equal", "&": "bitwise_and", "|": "bitwise_or",
+        "^": "bitwise_xor", "<<": "left_shift", ">>": "right_shift",
+    }.items()
+}  # fmt: skip
 
 
 def identity_of(op: AluOp, storage: np.dtype[Any]) -> np.generic | None:

@@ -338,8 +338,24 @@ def _operator(instruction: Instruction, operand: Operand, value: Any) -> object:
             f"{instruction.name}: {first.message}",
             operand=operand.name,
             limit=first.limit,
-            help=operand.former or first.help,
+            help=operand.former or _instead_of(operand, value, first.help),
         ) from None
+
+
+def _instead_of(operand: Operand, value: object, near: str) -> str:
+    """Return what to write instead of something that is no operator: an instruction that has it, or another name.
+
+    Names in strings may be misspelt; functions have the names that they are known by.
+    """
+    computes = operand.kind == "alu"
+    name = value if isinstance(value, str) else getattr(value, "__name__", "")
+    if name in (ACTIVATIONS if computes else ALU):
+        return (
+            f"use {'nisa.activation' if computes else 'nisa.tensor_tensor or nisa.tensor_scalar'}, which has nl.{name}"
+        )
+    if near and (isinstance(value, str) or not near.startswith("did you mean")):
+        return near
+    return f"give {'an operator such as nl.add' if computes else 'a function such as nl.exp'}"
 
 
 PLAIN_VALUES: Final = (enums.dge_mode, enums.matmul_perf_mode)

@@ -187,6 +187,25 @@ def test_a_misspelled_operator_gets_a_near_one() -> None:
     assert "multiply" in found.help
 
 
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        ("tensor_scalar(x, x, nl.gelu, 1.0)", "use nisa.activation, which has nl.gelu"),
+        ("tensor_scalar(x, x, nl.sin, 1.0)", "use nisa.activation, which has nl.sin"),
+        ("tensor_tensor(x, x, x, nl.matmul)", "give an operator such as nl.add"),
+        ("tensor_tensor(x, x, x, nl.divide)", "multiply by the reciprocal: nisa.reciprocal of a tile, or 1 / number"),
+        ("tensor_tensor(x, x, x, '>=')", "write nl.greater_equal"),
+        ("activation(x, nl.maximum, x)", "use nisa.tensor_tensor or nisa.tensor_scalar, which has nl.maximum"),
+        ("activation(x, nl.softmax, x)", "give a function such as nl.exp"),
+        ("activation(x, 'tahn', x)", "did you mean tanh or arctan?"),
+    ],
+)
+def test_what_is_no_operator_is_answered_with_what_computes_it(call: str, remedy: str) -> None:
+    (found,) = trace(f"{TILE}nisa.{call}")
+    assert (found.code, found.operand) == ("NKI012", "op0" if "tensor_scalar" in call else "op")
+    assert found.help == remedy
+
+
 @pytest.mark.parametrize("number", ["np.float32(2)", "np.int64(2)", "2", "True", "2.5", "np.float64(2)"])
 def test_numbers_of_every_kind_are_scalars(number: str) -> None:
     assert not trace(f"{TILE}nisa.tensor_scalar(x, x, nl.add, {number})")
