@@ -159,9 +159,11 @@ def route_of(use: Use) -> Route:
 
 
 def _rows_of_busiest(arch: Arch, view: Any) -> int:
-    """Return the most partitions of an on-chip view that one DMA engine serves."""
+    """Return the most partitions of an on-chip view that one DMA engine serves: all, of one that is read repeatedly."""
     share = arch.dma_partitions_per_engine
     first, step, count = view.start_partition, view.partition_step, view.partitions
+    if step == 0:
+        return int(count)
     if step != 1:
         return int(max(1, min(count, share // step)))
     head = share - first % share  # partitions of the first engine

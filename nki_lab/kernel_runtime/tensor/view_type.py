@@ -18,8 +18,8 @@ class ViewType:
     """One class of views; equal classes are the same object, `id` counts them from 0 in this process.
 
     `shape`, `strides` are the view's, in elements. On-chip: `partitions` and `start_partition` (physical where the
-    buffer has an address, else counted from the tensor's own first partition), `partition_step` (1, or more for
-    strided partitions), `free_*` describe one partition. In HBM `partitions` is 1 and all dimensions are free.
+    buffer has an address, else counted from the tensor's own first partition), `partition_step` (1, more for strided
+    partitions, 0 for one that is read for all of them), `free_*` describe one partition. In HBM `partitions` is 1 and all dimensions are free.
     `free_shape`, `free_strides` are merged (see `normalise`), empty for a single element; `free_size` counts the
     elements; `span_bytes` reaches from the first to the last byte of them. `contiguous` as `NkiTensor.is_contiguous`;
     `innermost_stride` is the stride of the last merged free dimension, 1 for a single element. `bank_offset` is the

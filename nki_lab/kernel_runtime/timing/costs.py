@@ -134,7 +134,7 @@ def _engines(arch: Arch, variant: Variant, cost: Cost) -> int:
     view = onchip[0]
     last = view.start_partition + (view.partitions - 1) * view.partition_step
     engines = 0
-    for partition in range(view.start_partition, last + 1, view.partition_step):
+    for partition in range(view.start_partition, last + 1, view.partition_step or 1):
         engines |= 1 << (partition // arch.dma_partitions_per_engine % arch.dma_engines)
     return engines
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import neuronxcc.nki as nki
 import neuronxcc.nki.compiler as ncc
 import neuronxcc.nki.language as nl
 import numpy as np
 import pytest
 
+import nki_lab
 from nki_lab.diagnostic import NkiError
 
 
@@ -188,6 +190,19 @@ def test_smaller_values_are_repeated_into_hbm(execute: Any, shape: tuple[int, in
 
     source = random(*shape)
     np.testing.assert_array_equal(execute(kernel, source).outputs, np.broadcast_to(source, (4, 6)))
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_a_row_that_is_repeated_into_hbm_is_timed_as_reads_of_one_partition(target: str) -> None:
+    def kernel(a: Any, whole: bool) -> Any:
+        out = nl.ndarray((64, 512), dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(a) if whole else nl.load(a[0:1, :]))
+        return out
+
+    source = random(64, 512)
+    run, whole = (nki_lab.run(nki.jit(kernel), source, whole, target=target) for whole in (False, True))
+    run.check(np.repeat(source[:1], 64, axis=0))
+    assert run.summary["makespan_ns"] > whole.summary["makespan_ns"]
 
 
 def test_constants_become_tensors(execute: Any) -> None:
