@@ -19,13 +19,13 @@ class ViewType:
 
     `shape`, `strides` are the view's, in elements. On-chip: `partitions` and `start_partition` (physical where the
     buffer has an address, else counted from the tensor's own first partition), `partition_step` (1, more for strided
-    partitions, 0 for one that is read for all of them), `free_*` describe one partition. In HBM `partitions` is 1 and all dimensions are free.
-    `free_shape`, `free_strides` are merged (see `normalise`), empty for a single element; `free_size` counts the
-    elements; `span_bytes` reaches from the first to the last byte of them. `contiguous` as `NkiTensor.is_contiguous`;
-    `innermost_stride` is the stride of the last merged free dimension, 1 for a single element. `bank_offset` is the
-    byte, modulo a PSUM bank, at which a PSUM view starts in its partition; 0 elsewhere. `indirect` is None, "scalar",
-    "vector" or "gather". `placed` states whether the buffer has an address. `index` is the type of
-    the tensor that holds run-time indices, None where there is none or a register holds it.
+    partitions, 0 for one that is read for all of them), `free_*` describe one partition. In HBM `partitions` is 1 and
+    all dimensions are free. `free_shape`, `free_strides` are merged (see `normalise`), empty for a single element;
+    `free_size` counts the elements; `span_bytes` reaches from the first to the last byte of them. `contiguous` as
+    `NkiTensor.is_contiguous`; `innermost_stride` is the stride of the last merged free dimension, 1 for a single
+    element. `bank_offset` is the byte, modulo a PSUM bank, at which a PSUM view starts in its partition; 0 elsewhere.
+    `indirect` is None, "scalar", "vector" or "gather". `placed` states whether the buffer has an address. `index` is
+    the type of the tensor that holds run-time indices, None where there is none or a register holds it.
     """
 
     __slots__ = (

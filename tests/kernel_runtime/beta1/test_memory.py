@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import neuronxcc.nki as nki
 import neuronxcc.nki.compiler as ncc
 import neuronxcc.nki.language as nl
 import numpy as np
 import pytest
+from neuronxcc import nki
 
 import nki_lab
 from nki_lab.diagnostic import NkiError
