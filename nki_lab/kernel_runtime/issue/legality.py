@@ -664,12 +664,13 @@ def _engine_problems(use: Use) -> Iterator[Problem]:
         if view is None or reach is None:
             continue
         written = instruction.operands[name].role == "out"
-        if use.space(name) not in (reach.write if written else reach.read):
+        spaces = reach.write if written else reach.read
+        if use.space(name) not in spaces:
             yield Problem(
                 "NKI208",
                 f"the {use.engine} engine cannot {'write' if written else 'read'} {name} in {use.space(name).upper()}",
                 name,
-                f"the {use.engine} engine reaches {', '.join(s.upper() for s in reach.read)}",
+                f"the {use.engine} engine {'writes' if written else 'reads'} {', '.join(s.upper() for s in spaces)}",
                 "leave engine= out, or move the tile to a memory that the engine reaches",
             )
 

@@ -118,6 +118,14 @@ bank = nl.ndarray((64, 64), nl.float32, buffer=nl.psum)
     assert found.help.startswith(remedy)
 
 
+def test_an_engine_is_told_by_what_it_reads_or_writes() -> None:
+    tiles = "bank = nl.ndarray((32, 32), nl.float32, buffer=nl.psum)\nsmall = x[0:32, 0:32]\n"
+    (found,) = trace(f"{TILE}{tiles}nisa.nc_transpose(small, small, engine=nisa.engine.tensor)")
+    assert (found.code, found.limit) == ("NKI208", "the tensor engine writes PSUM")
+    (found,) = trace(f"{TILE}{tiles}nisa.tensor_copy(small, bank, engine=nisa.engine.gpsimd)")
+    assert (found.code, found.limit) == ("NKI208", "the gpsimd engine reads SBUF")
+
+
 def test_a_note_describes_the_operand_and_where_it_was_made() -> None:
     (found,) = trace(TILE + "nisa.tensor_copy(x, x[:, 0:63])")
     assert found.note.startswith("src: (128, 63) float32 in SBUF")
