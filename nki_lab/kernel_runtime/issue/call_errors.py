@@ -31,8 +31,9 @@ _REMOVED: Final[Mapping[str, str]] = {
 
 def of_call(error: Exception, callee: Callable[..., object]) -> Diagnostic | None:
     """Diagnose the arguments of a call of `callee`, a function of ours; None where they are not the cause."""
+    inner = None if error.__traceback__ is None else error.__traceback__.tb_next
     if not isinstance(error, TypeError) or (
-        error.__traceback__ is not None and error.__traceback__.tb_next is not None
+        inner is not None and (inner.tb_next is not None or not _passes_on(callee, inner.tb_frame))
     ):
         return None
     found = _CALL.match(str(error))
@@ -59,7 +60,7 @@ def is_enumeration(kind: object) -> TypeGuard[type[Enum]]:
 def of_traceback(error: Exception, functions: Mapping[str, object]) -> Diagnostic | None:
     """Diagnose an error that left a kernel of the dialect with these functions, by name.
 
-    The innermost frame of its traceback holds the call.
+    The innermost frame of its traceback holds the call, or the one around that of a wrapper of ours.
     """
     if isinstance(error, AttributeError) and is_enumeration(kind := error.obj):
         return no_member(kind, error.name or "")
@@ -67,10 +68,19 @@ def of_traceback(error: Exception, functions: Mapping[str, object]) -> Diagnosti
     traceback = error.__traceback__
     if found is None or traceback is None:
         return None
+    outer = traceback
     while traceback.tb_next is not None:
-        traceback = traceback.tb_next
+        outer, traceback = traceback, traceback.tb_next
     callee = _called(found[1], traceback.tb_frame, functions)
+    if callee is None:
+        callee = _called(found[1], outer.tb_frame, functions)
+        callee = callee if callee is not None and _passes_on(callee, traceback.tb_frame) else None
     return None if callee is None else _finding(callee, _shown_name(callee, found[1]), found[2])
+
+
+def _passes_on(callee: Callable[..., object], frame: FrameType) -> bool:
+    """Return whether a frame is that of the wrapper which `callee` is, and which calls what it stands for."""
+    return hasattr(callee, "__wrapped__") and getattr(callee, "__code__", None) is frame.f_code
 
 
 def _called(name: str, frame: FrameType, functions: Mapping[str, object]) -> Callable[..., object] | None:

@@ -141,3 +141,33 @@ def test_a_call_as_earlier_releases_had_it_says_what_to_write(call: str, code: s
         )
         nki_lab.run(loaded(Path("former.py"), text).kernel, X, target="trn2")
     assert caught.value.diagnostics[0].help.startswith(remedy)
+
+
+BETA1 = """from neuronxcc import nki
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, {call})
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("nl.where(nl.load(x) > 0, nl.load(x))", "nl.where: argument y is missing"),
+        ("nl.softmax(nl.load(x))", "nl.softmax: argument axis is missing"),
+        ("nl.exp()", "nl.exp: argument x is missing"),
+    ],
+)
+def test_a_call_of_beta1_that_does_not_fit_is_one_finding(call: str, said: str) -> None:
+    text = BETA1.format(call=call)
+    with pytest.raises(NkiError) as caught:
+        nki_lab.run(loaded(Path("misuse_beta1.py"), text).kernel, X, target="trn2")
+    found = nki_lab.check(source=text, function="kernel", args=[X], target="trn2")
+    for item in (*caught.value.diagnostics, *found):
+        assert (item.code, item.message, item.line) == ("NKI003", said, 8)
+    assert len(found) == 1
