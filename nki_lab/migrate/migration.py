@@ -68,7 +68,21 @@ def migrated(text: str, file: str, request: EvaluationRequest, since: str = BETA
         return Migrated(text, text, kernels=_kernels(facts))
     with gc_relaxed():
         values = values_of(facts, replace(request, judged=False, light=True, steps=min(request.steps, STEPS)))
-        return _rewritten(text, facts, values) if is_beta1 else _later(text, facts, values, since)
+        try:
+            return _rewritten(text, facts, values) if is_beta1 else _later(text, facts, values, since)
+        except RecursionError:
+            pass
+    return Migrated(text, text, findings=(_too_deep(file),), kernels=_kernels(facts))
+
+
+def _too_deep(file: str) -> Diagnostic:
+    return diagnose(
+        "NKI610",
+        "not migrated: statements or expressions are nested too deeply, as in a chain of hundreds of elif",
+        span=Span(file, 1, 1, 1, 2),
+        limit="what is rewritten does what it did before; the file is unchanged",
+        help="split the chain, for example into functions, and migrate again",
+    )
 
 
 def line_edits(before: str, after: str, file: str) -> list[tuple[Span, str]]:

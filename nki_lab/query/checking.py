@@ -22,6 +22,7 @@ from nki_lab.query.recorded import Calls
 from nki_lab.rules import RightCalls, check_syntax, known_syntax_findings
 from nki_lab.source import ModuleSource, SyntaxFacts, facts_of, known_facts, syntax_facts
 from nki_lab.source.callables import code_of, plain_function
+from nki_lab.source.nesting import Nesting
 from nki_lab.source.noqa import apply_noqa
 from nki_lab.source.trees import first_line
 from nki_lab.source_files import LIMIT, UnsuitableFileError, lines_of, read_again, read_source
@@ -93,10 +94,8 @@ def _merged(facts: SyntaxFacts, syntax: Sequence[Diagnostic], evaluated: Iterabl
 
 def _explained(syntax: Iterable[Diagnostic], found: Iterable[Diagnostic], facts: SyntaxFacts) -> frozenset[int]:
     """Return the ids of the faults of syntax in a call of which the evaluation found the first fault."""
-    faults: dict[int, list[Span]] = {}
-    for item in found:
-        if item.outcome == "fault" and item.span is not None and item.file == facts.file:
-            faults.setdefault(item.line, []).append(item.span)
+    spans = {item.span for item in found if item.outcome == "fault" and item.file == facts.file}
+    faults = sorted((span for span in spans if span is not None), key=_ends)
     wanted = [item for item in syntax if item.outcome == "fault" and item.span is not None]
     if not faults or not wanted:
         return frozenset()
@@ -104,25 +103,40 @@ def _explained(syntax: Iterable[Diagnostic], found: Iterable[Diagnostic], facts:
     explained = set()
     for item in wanted:
         assert item.span is not None
-        around = [call for call in calls.get(item.line, ()) if _holds(call, item.span)]
+        around = [call for call in calls.around((item.line, item.column)) if _holds(call, item.span)]
         call = max(around, key=lambda span: (span.line, span.column), default=None)
-        lines = faults.keys() & range(call.line, call.end_line + 1) if call is not None else ()
-        if any(span != item.span and call and _holds(call, span) for line in lines for span in faults[line]):
+        if call is not None and any(span != item.span and _holds(call, span) for span in _starting(faults, call)):
             explained.add(id(item))
     return frozenset(explained)
 
 
-def _calls_on(lines: Sequence[int], facts: SyntaxFacts) -> dict[int, list[Span]]:
-    """Return the calls of a module by those of the sorted lines that they are on."""
-    found: dict[int, list[Span]] = {}
-    for node in facts.parsed.calls.calls.values():
-        for i in range(bisect_left(lines, node.lineno), bisect_right(lines, node.end_lineno or node.lineno)):
-            found.setdefault(lines[i], []).append(facts.span(node))
-    return found
+def _starting(faults: Sequence[Span], call: Span) -> Iterator[Span]:
+    """Yield those of the sorted faults that begin in a call."""
+    start, end = _ends(call)
+    for i in range(bisect_left(faults, start, key=lambda span: (span.line, span.column)), len(faults)):
+        if (faults[i].line, faults[i].column) > end:
+            break
+        yield faults[i]
+
+
+def _calls_on(lines: Sequence[int], facts: SyntaxFacts) -> Nesting[Span, tuple[int, int]]:
+    """Return the calls of a module that are on some of the sorted lines."""
+    found = [
+        facts.span(node)
+        for node in facts.parsed.calls.calls.values()
+        if bisect_left(lines, node.lineno) < bisect_right(lines, node.end_lineno or node.lineno)
+    ]
+    found.sort(key=lambda span: (span.end_line, span.end_column), reverse=True)  # of those with one start, too
+    return Nesting(found, _ends)
+
+
+def _ends(span: Span) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return where a stretch begins and ends."""
+    return (span.line, span.column), (span.end_line, span.end_column)
 
 
 def _holds(outer: Span, inner: Span) -> bool:
-    start, end = (outer.line, outer.column), (outer.end_line, outer.end_column)
+    start, end = _ends(outer)
     same = outer.file == inner.file
     return same and start <= (inner.line, inner.column) and (inner.end_line, inner.end_column) <= end
 

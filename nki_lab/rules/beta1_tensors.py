@@ -117,9 +117,9 @@ def check_shared(facts: SyntaxFacts) -> Findings:
     made = [node for node in facts.find(ast.Call) if _is_shared(facts, node)]
     if not made:
         return
-    loops = Nesting[ast.stmt]([*facts.find(ast.For), *facts.find(ast.While)], lines_of)
+    loops = Nesting[ast.stmt, int]([*facts.find(ast.For), *facts.find(ast.While)], lines_of)
     nodes = [item.node for item in facts.functions]
-    functions = Nesting[FunctionNode](dict.fromkeys([*nodes, *facts.find(ast.FunctionDef)]), lines_of)
+    functions = Nesting[FunctionNode, int](dict.fromkeys([*nodes, *facts.find(ast.FunctionDef)]), lines_of)
     kernels = {item.node for item in facts.functions if item.is_entry or item.node.decorator_list}
     for node in made:
         function = (functions.around(node.lineno) or nodes)[-1]

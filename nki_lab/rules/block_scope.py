@@ -10,7 +10,7 @@ from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.spec import TABLE
 from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
-from nki_lab.source.trees import FUNCTIONS
+from nki_lab.source.trees import FUNCTIONS, elif_of
 
 _NUMBERS: Final = frozenset(
     {"affine_range", "sequential_range", "static_range", "program_id", "num_programs", "program_ndim", "ds", "arange",
@@ -39,6 +39,16 @@ class _Block:
     rebound: dict[str, ast.AST] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _Inside:
+    """What the blocks of a statement in `block` have bound so far: tiles, and other names."""
+
+    block: _Block
+    kind: str
+    made: dict[str, ast.AST] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+
+
 class _Function:
     def __init__(self, facts: SyntaxFacts) -> None:
         self.facts = facts
@@ -61,9 +71,8 @@ class _Function:
                 case ast.While(test=test, body=inner, orelse=after):
                     self._uses(test)
                     self._inner([inner, after], block, "loop")
-                case ast.If(test=test, body=inner, orelse=other):
-                    self._uses(test)
-                    self._inner([inner, other], block, "branch")
+                case ast.If():
+                    self._branches(node, block)
                 case ast.With(body=inner):
                     self._block(inner, block)
                 case ast.Assign(targets=targets, value=value):
@@ -81,23 +90,51 @@ class _Function:
                 case _:
                     self._uses(node)
 
+    def _branches(self, node: ast.If, block: _Block) -> None:
+        """Walk the branches of an `if`, those of each `elif` within the `else` before it."""
+        around: list[_Inside] = []
+        other: ast.If | None = node
+        while other is not None:
+            self._uses(other.test)
+            around.append(_Inside(block, "branch"))
+            self._enter(other.body, around[-1])
+            node, other = other, elif_of(other)
+            block = _Block(set(block.bound)) if other is not None else block
+        self._enter(node.orelse, around[-1])
+        while around:
+            inside = around.pop()
+            self._leave(inside)
+            if around:
+                self._merge(inside.block, around[-1])
+
     def _inner(self, bodies: list[list[ast.stmt]], block: _Block, kind: str) -> None:
-        """Walk the blocks of a statement; names that they alone bind do not outlive it."""
-        made: dict[str, ast.AST] = {}
-        others: set[str] = set()
+        """Walk the blocks of a statement."""
+        inside = _Inside(block, kind)
         for body in bodies:
-            inner = _Block(set(block.bound))
-            self._block(body, inner)
-            made |= inner.tiles
-            others |= inner.bound - block.bound - inner.tiles.keys()
-            if kind == "loop":
-                self.ended |= {name: (node, "loop that binds it anew") for name, node in inner.rebound.items()}
-            else:
-                block.rebound |= inner.rebound
-        for name, node in made.items():
-            if name not in others:
-                self.ended[name] = (node, f"{kind} that makes it")
-        block.bound |= others
+            self._enter(body, inside)
+        self._leave(inside)
+
+    def _enter(self, body: list[ast.stmt], inside: _Inside) -> None:
+        inner = _Block(set(inside.block.bound))
+        self._block(body, inner)
+        self._merge(inner, inside)
+
+    def _merge(self, inner: _Block, inside: _Inside) -> None:
+        """Take up what a block of a statement binds."""
+        block = inside.block
+        inside.made |= inner.tiles
+        inside.others |= inner.bound - block.bound - inner.tiles.keys()
+        if inside.kind == "loop":
+            self.ended |= {name: (node, "loop that binds it anew") for name, node in inner.rebound.items()}
+        else:
+            block.rebound |= inner.rebound
+
+    def _leave(self, inside: _Inside) -> None:
+        """End the names that the blocks of a statement alone bind."""
+        for name, node in inside.made.items():
+            if name not in inside.others:
+                self.ended[name] = (node, f"{inside.kind} that makes it")
+        inside.block.bound |= inside.others
 
     def _bind(self, target: ast.expr, value: ast.expr | None, block: _Block) -> None:
         if isinstance(target, ast.Name):

@@ -13,7 +13,9 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.copies import copies_in
+from nki_lab.source.names import NameUses
 from nki_lab.source.parsing import PARSER_FAILURES, unparsable
+from nki_lab.source.scopes import bound_names
 from nki_lab.source.trees import branches, without_constants
 
 _compiled: WeakSet[ast.stmt] = WeakSet()
@@ -54,8 +56,15 @@ def _fault(part: Sequence[ast.stmt], facts: SyntaxFacts) -> Diagnostic | None:
             warnings.simplefilter("ignore")
             # A notebook cell may await at top level.
             flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-            copies = copies_in(facts.parsed)
-            part = [node for node in part if node not in copies and not _is_plain(node) and _is_safe_to_compile(node)]
+            copies, scopes = copies_in(facts.parsed), {scope.node: scope for scope in facts.module.children}
+            part = [
+                node
+                for node in part
+                if node not in copies
+                and not _is_plain(node)
+                and _is_safe_to_compile(node)
+                and (node not in scopes or _is_quick_to_compile(scopes[node]))
+            ]
             compile(ast.Module(body=part, type_ignores=[]), facts.file, "exec", flags=flags, dont_inherit=True)
     except PARSER_FAILURES as failure:
         return unparsable(failure, facts.file, facts.lines, in_bytes=True)
@@ -84,6 +93,7 @@ _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp)
 _INLINED: Final = sys.version_info >= (3, 12)  # a comprehension is compiled as a block of the function around it
 _MOST_KEYWORDS: Final = 1000  # of a call: the compiler compares each with all others
 _MOST_BLOCKS: Final = 20  # CO_MAXBLOCKS of CPython
+_MOST_CAPTURES: Final = 50  # the compiler writes an instruction for each two names of a pattern
 _MOST_TWICE: Final = 8  # the compiler writes what stands in a `finally` twice, in each again
 # So it does with the only argument of these, a generator: it leaves the call out where the name is that of the builtin.
 _TWICE: Final = frozenset(
@@ -105,8 +115,8 @@ class _Nesting(NamedTuple):
 
 def _is_safe_to_compile(statement: ast.stmt) -> bool:
     """Return whether Python's compiler survives a statement: since 3.12 it writes the handlers of nested comprehensions
-    and blocks into a table of fixed size, and does not look whether there is room. Nor does it end in time for a call
-    of many keywords.
+    and blocks into a table of fixed size, and does not look whether there is room. Patterns of thousands of names take
+    gigabytes, and calls of as many keywords do not end in time.
 
     Raises SyntaxError for comprehensions that stand in too many blocks in any case, and for keywords that come twice.
     """
@@ -126,6 +136,8 @@ def _is_safe_to_compile(statement: ast.stmt) -> bool:
             if inside.blocks > _MOST_BLOCKS:
                 raise SyntaxError("too many statically nested blocks", ("", node.lineno, node.col_offset + 1, None))
             safe = safe and inside.handlers <= _MOST_BLOCKS
+        elif isinstance(node, ast.match_case):
+            safe = safe and len(bound_names([node.pattern])) <= _MOST_CAPTURES
         finals = set(map(id, node.finalbody)) if isinstance(node, ast.Try | ast.TryStar) else set()
         safe = safe and inside.twice + bool(finals) <= _MOST_TWICE
         for child in branches(node):
@@ -144,6 +156,23 @@ def _require_different(keywords: Sequence[ast.keyword]) -> None:
         seen.add(item.arg)
 
 
+_MOST_COPIES: Final = 1_000_000
+
+
+def _is_quick_to_compile(scope: NameUses) -> bool:
+    """Return whether Python's compiler copies few names: for each scope in a function, those of the functions around
+    it.
+    """
+    copied = 0
+    stack = [(scope, 0)]
+    while stack:
+        item, around = stack.pop()
+        own = 0 if isinstance(item.node, ast.ClassDef) else len(item.bound) + len(item.definitions) + len(item.imports)
+        copied += (around + own) * len(item.children)
+        stack += [(inner, around + own) for inner in item.children]
+    return copied <= _MOST_COPIES
+
+
 def _is_left_out(node: ast.AST) -> bool:
     """Return whether the compiler may leave a call of a builtin out, and loop over its generator in place."""
     return (
@@ -157,9 +186,9 @@ def _is_left_out(node: ast.AST) -> bool:
 
 _NESTING: Final = frozenset((
     ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.GeneratorExp, ast.ClassDef, *_COMPREHENSIONS, ast.Try,
-    ast.TryStar, ast.With, ast.AsyncWith, ast.For, ast.While, ast.AsyncFor,
+    ast.TryStar, ast.With, ast.AsyncWith, ast.For, ast.While, ast.AsyncFor, ast.match_case,
 ))  # fmt: skip
-"""Nodes that change the nesting of what they contain."""
+"""Nodes that change the nesting of what they contain, or have too much of something themselves."""
 
 
 def _inside(node: ast.AST, around: _Nesting) -> _Nesting:

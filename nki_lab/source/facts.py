@@ -16,7 +16,7 @@ from nki_lab.source.names import NameUses, binds, dotted, names_of
 from nki_lab.source.nesting import Nesting
 from nki_lab.source.parsing import not_python, parsed_as_typed, parsed_cells, recovered_module, unparsable
 from nki_lab.source.positions import place_of
-from nki_lab.source.trees import FUNCTIONS, FunctionNode, attribute_path, children, extent, lines_of
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, attribute_path, children, elif_of, extent, lines_of
 
 _SHOWN: Final = 40  # characters of source in a message
 _SUBSET: Final = "kernel code is the Python subset that the NKI compiler evaluates"
@@ -44,7 +44,7 @@ class SyntaxFacts:
     dialect: Dialect | None = None
     _index: _Index = field(default_factory=dict, repr=False, compare=False)
     _heads: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
-    _nesting: list[Nesting[KernelFunction]] = field(default_factory=list, repr=False, compare=False)
+    _nesting: list[Nesting[KernelFunction, int]] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def file(self) -> str:
@@ -317,10 +317,14 @@ def _index_of(node: ast.AST) -> _Index:
         found = {}
         parts = node.body if isinstance(node, FUNCTIONS) else _kernel_children(node)
         stack: list[ast.AST] = list(reversed(parts))
+        branch = elif_of(node)
         while stack:
             part = stack.pop()
             found.setdefault(type(part), []).append(part)
-            if type(part) in _COMPOUND:
+            if part is branch:
+                branch = elif_of(part)
+                stack.extend(reversed(_kernel_children(part)))
+            elif type(part) in _COMPOUND:
                 for kind, nodes in _index_of(part).items():
                     found.setdefault(kind, []).extend(nodes)
             else:

@@ -172,11 +172,12 @@ class KernelSearch:
 
     def found_classes(self) -> tuple[KernelClass, ...]:
         """Return the classes that kernel code instantiates, in the order of the source."""
+        roots: dict[NameUses, tuple[str, ...]] = {}
         found = [
             KernelClass(
                 node=scope.node,
                 dialect=self.classes[scope],
-                roots=_roots(scope),
+                roots=_roots(scope, roots),
                 instantiations=tuple(calls),
             )
             for scope, calls in self.instantiations.items()
@@ -185,21 +186,44 @@ class KernelSearch:
         return tuple(sorted(found, key=lambda item: (item.node.lineno, item.node.col_offset)))
 
 
-def _roots(scope: NameUses) -> tuple[str, ...]:
+def _roots(scope: NameUses, known: dict[NameUses, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the names that the bases of a class come down to; of classes with one base, those of the base."""
+    above: dict[NameUses, None] = {}
+    item = scope
+    while item not in known and item not in above:
+        above[item] = None
+        classes = [found for _, found in _bases(item)]
+        if len(classes) != 1 or len(classes[0]) != 1:
+            break
+        item = classes[0][0]
+    if item not in known:
+        known[item] = _roots_of(item)
+    known.update(dict.fromkeys(above, known[item]))
+    return known[scope]
+
+
+def _roots_of(scope: NameUses) -> tuple[str, ...]:
     roots: list[str] = []
     pending, seen = [scope], {scope}
     while pending:
         item = pending.pop()
-        assert isinstance(item.node, ast.ClassDef)
-        outside = item.parent or item
-        if not item.node.bases:
+        bases = _bases(item)
+        if not bases:
             roots.append("object")
-        for base in item.node.bases:
-            name = base.value if isinstance(base, ast.Subscript) else base
-            local = definitions_of(name.id, outside) if isinstance(name, ast.Name) else []
-            classes = [found for found in local if isinstance(found.node, ast.ClassDef)]
+        for name, classes in bases:
             if not classes:
-                roots.append(dotted(name, outside))
+                roots.append(dotted(name, item.parent or item))
             pending.extend(found for found in classes if found not in seen)
             seen.update(classes)
     return tuple(roots)
+
+
+def _bases(scope: NameUses) -> list[tuple[ast.expr, list[NameUses]]]:
+    """Return the bases of a class, each with the classes of this module that it may be."""
+    assert isinstance(scope.node, ast.ClassDef)
+    outside, found = scope.parent or scope, []
+    for base in scope.node.bases:
+        name = base.value if isinstance(base, ast.Subscript) else base
+        local = definitions_of(name.id, outside) if isinstance(name, ast.Name) else []
+        found.append((name, [item for item in local if isinstance(item.node, ast.ClassDef)]))
+    return found

@@ -9,7 +9,7 @@ import re
 import threading
 import tokenize
 import warnings
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -77,8 +77,15 @@ class ModuleSource:
 
     def is_torn(self, line: int) -> bool:
         """Return whether lines above this one, of its cell, are unread: what stands here may belong to them."""
-        start = max((cell.start for cell in self.cells if cell.start < line), default=0)
-        return any(start < other < line for other in self.unread)
+        unread, starts = self._unread_and_cells
+        cell = bisect_left(starts, line)
+        after = bisect_right(unread, starts[cell - 1] if cell else 0)
+        return after < len(unread) and unread[after] < line
+
+    @cached_property
+    def _unread_and_cells(self) -> tuple[list[int], list[int]]:
+        """Return the unread lines, and the numbers of lines above the cells."""
+        return sorted(self.unread), sorted(cell.start for cell in self.cells)
 
     def lacks_lines_of(self, node: FunctionNode | ast.Lambda) -> bool:
         """Return whether unread lines belong to a function, or may: they stand behind it, before the next statement."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span
@@ -39,11 +40,17 @@ def _line(span: Span, number: int, file: str, lines: Sequence[str]) -> str:
 
 
 def _silences(line: str, code: str) -> bool:
+    return code.startswith(_silenced(line))
+
+
+@lru_cache(maxsize=16)
+def _silenced(line: str) -> tuple[str, ...]:
+    """Return what the codes begin with that a comment on a line silences; long lines have many findings."""
     if "noqa" not in line.casefold():
-        return False
+        return ()
     found = _COMMENT.search(_STRING.sub("''", line))
     if found is None:
-        return False
+        return ()
     if found["codes"] is None:
-        return True
-    return code.startswith(tuple(name for part in found["codes"].split(",") if (name := part.strip().upper())))
+        return ("",)
+    return tuple(name for part in found["codes"].split(",") if (name := part.strip().upper()))

@@ -9,7 +9,7 @@ from typing import Final
 from nki_lab.diagnostic import Diagnostic, Span, diagnose
 from nki_lab.source.module import PARSER_FAILURES, Cell, ModuleSource, parsed, tree_of
 from nki_lab.source.moved_lines import moved_finding
-from nki_lab.source.recovery import goes_on, move, recovered, seems_several, without_frames
+from nki_lab.source.recovery import SMALL, goes_on, move, recovered, seems_several, without_frames
 from nki_lab.source.reparsing import Change, between, change_between, change_inside, common_ends
 
 
@@ -90,17 +90,20 @@ def parsed_cells(texts: Sequence[str], file: str, before: ModuleSource | None = 
 
 
 def _cell(text: str, start: int, file: str) -> Cell:
-    placed = "\n" * start + text
+    count = text.count("\n") + 1
+    above = start if count * SMALL > start else 0
     try:
-        read = recovered_module(placed, file, shared=False)
+        read = recovered_module("\n" * above + text, file, shared=False)
     except PARSER_FAILURES as failure:
-        lines = placed.split("\n")
-        return Cell(text, start, (), (unparsable(failure, file, lines),), frozenset(range(start + 1, len(lines) + 1)))
-    return Cell(text, start, tuple(read.tree.body), read.faults, read.unread)
+        fault = unparsable(failure, file, text.split("\n"))
+        return _moved_cell(Cell(text, 0, (), (fault,), frozenset(range(1, count + 1))), start)
+    return _moved_cell(Cell(text, above, tuple(read.tree.body), read.faults, read.unread), start)
 
 
 def _moved_cell(cell: Cell, start: int) -> Cell:
     count = start - cell.start
+    if not count:
+        return cell
     move(cell.body, count)
     faults = tuple(moved_finding(item, lambda line: line + count, item.file) for item in cell.faults)
     return Cell(cell.text, start, cell.body, faults, frozenset(line + count for line in cell.unread))

@@ -20,14 +20,15 @@ CHARACTERS: Final = 1_500_000
 _WIDTHS: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55)
 """Pieces that are read as one, where the first does not end by itself."""
 _PIECE_LINES: Final = 400
-_SMALL: Final = 20
+SMALL: Final = 20
+"""Lines above each line of a text from which on its tree is moved to its place, instead of read there."""
 
 _NAME: Final = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _STRING: Final = re.compile(r"#.*|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?")
 _KEYWORD_ARGUMENT: Final = re.compile(r"(?<=[(,])(\s*)[^\W\d]\w*\s*=(?!=)|^(\s+)[^\W\d]\w*\s*=(?=[^=].*,\s*$)")
 _STORES: Final = re.compile(
     r"^\s*((?:[^\W\d]\w*\s*,\s*)*[^\W\d]\w*)\s*(?::[^=]*)?(?:[-+*/%&|^@]|//|\*\*|<<|>>)?=(?!=)"
-    r"|\bfor\s+([^\W\d][\w\s,]*?)\s+in\b|\b(?:as|import|def|class)\s+([^\W\d]\w*)"
+    r"|\bfor\s++([^\W\d](?:[\w,]++|\s++(?!in\b)){0,100}+)\s++in\b|\b(?:as|import|def|class)\s+([^\W\d]\w*)"
 )
 _HEADER_LINE: Final = re.compile(r" on line (\d+)$")
 _STARTS: Final = re.compile(r"(?!(?:else|elif|except|finally)\b)[\w@(\[{'\"~+-]")
@@ -63,7 +64,7 @@ def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], a
     while piece < len(starts) - 1:
         start = starts[piece]
         # Empty lines above give a large piece its place at once; small ones are moved there.
-        above = start if (starts[piece + 1] - start) * _SMALL > start else 0
+        above = start if (starts[piece + 1] - start) * SMALL > start else 0
         wider = again if spent < CHARACTERS else None
         taken, tree, failure = _longest(lines, starts, piece, "\n" * above, parse, wider)
         piece += taken

@@ -118,6 +118,12 @@ def last_name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+def elif_of(node: ast.AST) -> ast.If | None:
+    """Return the `if` that is all of the `else` of another one; thousands may follow each other."""
+    other = node.orelse[0] if isinstance(node, ast.If) and len(node.orelse) == 1 else None
+    return other if isinstance(other, ast.If) else None
+
+
 def first_line(node: ast.AST) -> int:
     """Return the line that a statement begins on, decorators included."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])

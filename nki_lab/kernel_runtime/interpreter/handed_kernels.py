@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from nki_lab.kernel_runtime.interpreter.calls import bind, call
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Launch
@@ -124,16 +125,32 @@ def _kernel(frame: Frame, value: Value) -> tuple[Launch, tuple[Value, ...], Name
 def issues(frame: Frame, function: Function) -> bool:
     """Return whether the body of a function calls a function of NKI's itself."""
     names, known = function.closure.module.globals, frame.interpreter.imports.functions
-    for node in ast.walk(function.node):
-        if not isinstance(node, ast.Call):
-            continue
-        if isinstance(node.func, ast.Name) and id(names.get(node.func.id)) in known:
-            return True
-        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
-            owner = names.get(node.func.value.id)
-            if isinstance(owner, Namespace) and owner.closed and id(owner.names.get(node.func.attr)) in known:
+    for owner, attribute in _called(function.node):
+        value = names.get(owner)
+        if not attribute:
+            if id(value) in known:
                 return True
+        elif isinstance(value, Namespace) and value.closed and id(value.names.get(attribute)) in known:
+            return True
     return False
+
+
+_calls: WeakKeyDictionary[ast.AST, tuple[tuple[str, str], ...]] = WeakKeyDictionary()
+
+
+def _called(function: ast.AST) -> tuple[tuple[str, str], ...]:
+    """Return the names that a function calls, and attributes of names, each once."""
+    found = _calls.get(function)
+    if found is None:
+        made: dict[tuple[str, str], None] = {}
+        for node in ast.walk(function):
+            match node:
+                case ast.Call(func=ast.Name(id=name)):
+                    made[name, ""] = None
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attribute)):
+                    made[name, attribute] = None
+        found = _calls[function] = tuple(made)
+    return found
 
 
 def _candidates(

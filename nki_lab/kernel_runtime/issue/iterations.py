@@ -19,6 +19,7 @@ from nki_lab.kernel_runtime.issue.source_location import is_ours, site_at
 from nki_lab.kernel_runtime.tensor import VirtualRegister
 from nki_lab.source.code_table import CodeTable
 from nki_lab.source.module import ModuleSource, module_at
+from nki_lab.source.nesting import Nesting
 from nki_lab.source.paths import first_name, scope_node, surroundings
 from nki_lab.source.trees import Extent, extent
 from nki_lab.source_files import read_again
@@ -323,26 +324,38 @@ def _extent(site: Site) -> Extent:
     return site.line, site.column, site.end_line, site.end_column
 
 
-def _whiles(file: str) -> Sequence[ast.While]:
+class _Whiles:
+    """The `while` loops of a module by the places of the statements and of their tests."""
+
+    def __init__(self, module: ModuleSource) -> None:
+        loops = [node for node in ast.walk(module.tree) if isinstance(node, ast.While)]
+        self.by_place: dict[tuple[int, ...], ast.While] = {}
+        for node in loops:
+            self.by_place.setdefault(extent(node), node)
+            self.by_place.setdefault(extent(node.test), node)
+        self.wholes = frozenset(map(extent, loops))
+        self.tests = Nesting([extent(node.test) for node in loops], lambda test: (test[:2], test[2:]))
+
+
+def _whiles(file: str) -> _Whiles | None:
     """Return the `while` loops of a file, which are sought once."""
     module = module_at(file)
-    if module is None:
-        return ()
-    tree = module.tree
-    return module.once(ast.While, lambda: [node for node in ast.walk(tree) if isinstance(node, ast.While)])
+    return None if module is None else module.once(ast.While, lambda: _Whiles(module))
 
 
 def while_at(file: str, *place: int) -> ast.While | None:
     """Return the `while` that stands, or whose test stands, at a place, if the test is plain: no `not`, no `and`."""
-    found = (node for node in _whiles(file) if place in (extent(node), extent(node.test)))
-    return next((node if is_plain(node.test) else None for node in found), None)
+    loops = _whiles(file)
+    node = None if loops is None else loops.by_place.get(place)
+    return node if node is not None and is_plain(node.test) else None
 
 
 def is_tested_by_while(site: Site) -> bool:
     """Return whether a place is the test of a `while`, or a part of it."""
-    place = _extent(site)
-    tests = ((extent(node), extent(node.test)) for node in _whiles(site.file))
-    return any(place == whole or (test[:2] <= place[:2] and place[2:] <= test[2:]) for whole, test in tests)
+    place, loops = _extent(site), _whiles(site.file)
+    if loops is None:
+        return False
+    return place in loops.wholes or any(place[2:] <= test[2:] for test in loops.tests.around(place[:2]))
 
 
 def is_plain(test: ast.expr) -> bool:
