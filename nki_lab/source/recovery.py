@@ -256,7 +256,7 @@ def _mention(tree: ast.Module, lines: Sequence[str], unread: set[int]) -> None:
     """Have the statements in the place of left out lines mention what those mentioned."""
     for body in _bodies(tree):
         for position, node in enumerate(body):
-            if node.lineno not in unread:
+            if node.lineno not in unread or not isinstance(node, ast.Pass | ast.If):
                 continue
             mentions = _statements(lines, unread, node)
             if isinstance(node, ast.Pass) and mentions:

@@ -33,8 +33,14 @@ _DIRECT: Final[dict[type[ast.AST], Callable[[Any], list[ast.AST]]]] = {
     ast.BinOp: lambda node: [node.left, node.right],
     ast.Compare: lambda node: [node.left, *node.comparators],
     ast.Tuple: lambda node: [*node.elts],
+    ast.List: lambda node: [*node.elts],
+    ast.UnaryOp: lambda node: [node.operand],
     ast.Assign: lambda node: [*node.targets, node.value],
     ast.Expr: lambda node: [node.value],
+    ast.Return: lambda node: [] if node.value is None else [node.value],
+    ast.If: lambda node: [node.test, *node.body, *node.orelse],
+    ast.Pass: lambda _: [],
+    ast.arg: lambda node: [] if node.annotation is None else [node.annotation],
 }
 """The children of the most frequent nodes."""
 

@@ -9,6 +9,7 @@ import pytest
 
 from nki_lab.query import Document
 from nki_lab.rules import syntax_error
+from nki_lab.source import recovery
 
 pytestmark = pytest.mark.extended
 
@@ -98,3 +99,16 @@ def test_a_keyword_that_comes_twice_is_told_of_any_call(count: int) -> None:
     (found,) = Document("k.py").update(f"x = 1\nf({names}, a7=2)\n")
     assert (found.code, found.line, found.column) == ("NKI101", 2, len(f"f({names}, ") + 1)
     assert "keyword argument repeated: a7" in found.message
+
+
+def test_broken_lines_are_searched_for_names_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+    search = recovery.names_in
+
+    def counted(line: str) -> tuple[list[str], list[str]]:
+        searched.append(line)
+        return search(line)
+
+    monkeypatch.setattr(recovery, "names_in", counted)
+    Document("k.py").update(HEAD + "".join(f"def f{i}(:\n    x = (((\n" for i in range(100)))
+    assert len(searched) <= 2 * 200
