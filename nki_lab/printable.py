@@ -9,7 +9,8 @@ from __future__ import annotations
 import html
 import json
 import re
-from typing import Final
+import reprlib
+from typing import Any, Final
 
 _STEERING: Final = (
     "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f"  # control characters but for tabs and newlines
@@ -40,9 +41,26 @@ def on_one_line(text: str) -> str:
 def shown(value: object) -> str:
     """Return a value as a message shows it: Python's text for it, of which only the first line.
 
-    Tensors of a run and arrays go on with their elements.
+    Tensors of a run and arrays go on with their elements. Of containers with many parts the text is an excerpt: lists
+    inside of each other can have a short source and a text without end.
     """
-    return repr(value).split("\n", 1)[0]
+    return (repr if _has_few_parts(value) else reprlib.repr)(value).split("\n", 1)[0]
+
+
+_MOST_PARTS: Final = 1000
+_CONTAINERS: Final = frozenset((list, tuple, set, frozenset, dict))
+
+
+def _has_few_parts(value: object) -> bool:
+    """Return whether a value has few parts, those of its parts included, each as often as it is there."""
+    count, parts = 1, [value]
+    while parts and count <= _MOST_PARTS:
+        item: Any = parts.pop()
+        if type(item) in _CONTAINERS:
+            count += len(item)
+            if count <= _MOST_PARTS:
+                parts += [*item, *item.values()] if type(item) is dict else item
+    return count <= _MOST_PARTS
 
 
 def as_json(data: object) -> str:

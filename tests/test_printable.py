@@ -19,7 +19,7 @@ from nki_lab.cli.notebooks import notebook_of
 from nki_lab.cli.report import FORMATS
 from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose, render
 from nki_lab.lsp.convert import diagnostic_of
-from nki_lab.printable import escape, on_one_line, printable
+from nki_lab.printable import escape, on_one_line, printable, shown
 
 STEERING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]"
@@ -150,3 +150,28 @@ def nki_lab_check(path: str, kind: str) -> int:
 def test_an_error_of_a_kernel_prints_what_the_kernel_says(tmp_path: Path) -> None:
     finding = diagnose("NKI007", "the kernel raised ValueError: \x1b[2J\u202e", span=Span("k.py", 1, 1, 1, 2))
     assert str(nki_lab.NkiError([finding])).startswith("NKI007 the kernel raised ValueError: \\x1b[2J\\u202e\n")
+
+
+def test_values_are_shown_as_python_writes_them_and_endless_ones_in_part() -> None:
+    for value in ([1, (2, {3: "x"})], {4}, "a", 1.5, None, list(range(900))):
+        assert shown(value) == repr(value)
+    endless: Any = [0]
+    for _ in range(200):
+        endless = [endless, endless]
+    circle: list[Any] = []
+    circle.append(circle)
+    for value in (endless, circle, {1: endless}, list(range(10**6))):
+        assert len(shown(value)) < 1000
+
+
+@pytest.mark.parametrize("line", ["t += NESTED", "t + NESTED", "nl.add(t, NESTED)", "nisa.memset(t, value=NESTED)"])
+def test_a_value_without_end_is_told_in_part(line: str) -> None:
+    source = (
+        "import nki\nimport nki.isa as nisa\nimport nki.language as nl\nimport nki.typing as nt\n"
+        "NESTED = [0]\nfor _ in range(200):\n    NESTED = [NESTED, NESTED]\n"
+        "@nki.jit\ndef k(x: nt.tensor[128, 64]):\n    t = nl.ndarray((128, 64), nl.float32, buffer=nl.sbuf)\n"
+        f"    {line}\n    return x\n"
+    )
+    found = nki_lab.check("k.py", source=source)
+    assert any(item.line == 11 for item in found)
+    assert all(len(item.message) < 1500 for item in found)

@@ -261,7 +261,7 @@ def _function(function: FunctionType, seen: _Seen) -> Hashable:
     if names is None or function.__dict__ or _attributes_of(code) & _IMPURE_ANYWHERE:
         raise _NotConstantError
     seen.attributes |= _attributes_of(code)
-    known: Mapping[str, object] = function.__builtins__  # type: ignore[attr-defined]
+    known: Mapping[str, object] = function.__builtins__
     read: list[Hashable] = []
     for name in names:
         if name in function.__globals__:

@@ -160,7 +160,7 @@ def _tensor(value: object, function: str, operand: str, wanted: str = "a tensor"
         return value
     current(function)  # without a kernel that is what is wrong, whatever the value
     many = hasattr(value, "shape") and not isinstance(value, np.generic)
-    found = "an array" if many else f"{repr(value)[:60]} ({type(value).__name__})"
+    found = "an array" if many else f"{shown(value)[:60]} ({type(value).__name__})"
     raise coded_error(
         "NKI013",
         f"{function}: {operand} is {found}, it must be {wanted}",
