@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -261,7 +261,7 @@ def _function(function: FunctionType, seen: _Seen) -> Hashable:
     if names is None or function.__dict__ or _attributes_of(code) & _IMPURE_ANYWHERE:
         raise _NotConstantError
     seen.attributes |= _attributes_of(code)
-    known: Mapping[str, object] = function.__builtins__
+    known: Mapping[str, object] = cast("Any", function).__builtins__
     read: list[Hashable] = []
     for name in names:
         if name in function.__globals__:
