@@ -41,7 +41,7 @@ class _Block:
 
 @dataclass(slots=True)
 class _Inside:
-    """What the blocks of a statement in `block` have bound so far: tiles, and other names."""
+    """The names that the blocks of a statement in `block` have bound so far: those of tiles, and others."""
 
     block: _Block
     kind: str

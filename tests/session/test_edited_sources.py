@@ -39,11 +39,11 @@ X = np.ones((4, 3), np.float32)
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    (tmp_path / "edited_kernels.py").write_text(TEXT)
+    (tmp_path / "reloaded_kernels.py").write_text(TEXT)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    yield importlib.import_module("edited_kernels")
-    del sys.modules["edited_kernels"]
+    yield importlib.import_module("reloaded_kernels")
+    del sys.modules["reloaded_kernels"]
 
 
 def edit(module: ModuleType, old: str, new: str) -> None:

@@ -33,7 +33,7 @@ def of_call(error: Exception, callee: Callable[..., object]) -> Diagnostic | Non
     """Diagnose the arguments of a call of `callee`, a function of ours; None where they are not the cause."""
     inner = None if error.__traceback__ is None else error.__traceback__.tb_next
     if not isinstance(error, TypeError) or (
-        inner is not None and (inner.tb_next is not None or not _passes_on(callee, inner.tb_frame))
+        inner is not None and (inner.tb_next is not None or not _stands_for_another(callee, inner.tb_frame))
     ):
         return None
     found = _CALL.match(str(error))
@@ -74,11 +74,11 @@ def of_traceback(error: Exception, functions: Mapping[str, object]) -> Diagnosti
     callee = _called(found[1], traceback.tb_frame, functions)
     if callee is None:
         callee = _called(found[1], outer.tb_frame, functions)
-        callee = callee if callee is not None and _passes_on(callee, traceback.tb_frame) else None
+        callee = callee if callee is not None and _stands_for_another(callee, traceback.tb_frame) else None
     return None if callee is None else _finding(callee, _shown_name(callee, found[1]), found[2])
 
 
-def _passes_on(callee: Callable[..., object], frame: FrameType) -> bool:
+def _stands_for_another(callee: Callable[..., object], frame: FrameType) -> bool:
     """Return whether a frame is that of the wrapper which `callee` is, and which calls what it stands for."""
     return hasattr(callee, "__wrapped__") and getattr(callee, "__code__", None) is frame.f_code
 
