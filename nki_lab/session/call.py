@@ -117,6 +117,7 @@ class Call:
         self.builder = launch.builder(self.program)
         self.tracker = Tracker(self.program)
         self.executor: Executor | None = None
+        self._prepared: Executor | None = None  # for values to come, until they are computed
         self.inputs: list[Input] = []
         self.kind: arrays.Kind = "numpy"
         self.structure: object = None
@@ -140,7 +141,7 @@ class Call:
         except NkiError:
             raise
         except Exception as error:
-            raise self._our_fault(error, computing=name == "numeric") from error
+            raise self._our_fault(error) from error
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
@@ -170,7 +171,8 @@ class Call:
         """Have memory mapped for the values while the program is timed and checked."""
         if self.executor is None and not self.program.registers and self.launch.options.memory != "physical":
             with self._stage("numeric"):
-                self._executor_for().foresee()
+                self._prepared = self._new_executor()
+                self._prepared.foresee()
 
     def _keep_plan(self, written: list[Input]) -> None:
         """Keep what the run has planned, for calls to come."""
@@ -363,13 +365,15 @@ class Call:
     def _executor_for(self, allocation: Allocation | None = None) -> Executor:
         """Return the executor of the run; with an `allocation` that of the whole program, at its addresses."""
         if self.executor is None or allocation is not None:
-            values = {item.tensor._buffer.id: item.values for item in self.inputs if item.values is not None}
-            planned = self.signature is not None and self._key is not None and self._is_traced
-            if planned and can_repeat(self.program):
-                self.executor = RepeatableExecutor(self.program, values, self.tracker)
-            else:
-                self.executor = Executor(self.program, values, self.tracker, allocation)
+            self.executor, self._prepared = self._prepared or self._new_executor(allocation), None
         return self.executor
+
+    def _new_executor(self, allocation: Allocation | None = None) -> Executor:
+        values = {item.tensor._buffer.id: item.values for item in self.inputs if item.values is not None}
+        planned = self.signature is not None and self._key is not None and self._is_traced
+        if planned and can_repeat(self.program):
+            return RepeatableExecutor(self.program, values, self.tracker)
+        return Executor(self.program, values, self.tracker, allocation)
 
     def _returned(self, leaf: object) -> object:
         """Return a part of the kernel's result, a tensor as an array of the caller's library."""
@@ -435,6 +439,8 @@ class Call:
             self.findings += self.executor.diagnostics
             self.executor.close()
             self.executor = None
+        if self._prepared is not None:
+            self._prepared.close()
 
     def interrupted(self) -> NkiError:
         """Return what says that the user stopped the run, and when."""
@@ -445,8 +451,7 @@ class Call:
         message = f"{self.launch.name} was cancelled after {done}"
         return coded_error(INTERRUPTED, message, help="results of a cancelled run are not complete")
 
-    def _our_fault(self, error: Exception, *, computing: bool = False) -> NkiError:
-        """Return the finding about a mistake of ours; one made while `computing` has the place of the instruction."""
+    def _our_fault(self, error: Exception) -> NkiError:
         if isinstance(error, MemoryError):
             return too_little_memory(f"the memory of this computer ended: {error}", self.program.buffers)
         item = own_fault(
@@ -454,7 +459,7 @@ class Call:
             limit="a kernel runs, or a diagnostic says why it does not",
         )
         site = innermost_site(error.__traceback__)
-        if site is None and computing and self.executor is not None and len(self.program):
+        if site is None and self.executor is not None and len(self.program):
             site = self.program.sites[self.program.op_site[min(self.executor.done, len(self.program) - 1)]]
         return error_of(placed(item, site) if site is not None else item)
 
