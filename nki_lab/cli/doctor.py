@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nki_lab.own_faults import installed_version, version
+from nki_lab.processors import processor_count
 
 PACKAGES: Final = ("numpy", "ml_dtypes", "pyarrow", "ipywidgets", "bokeh", "jupyterlab", "pygls", "lsprotocol",
                    "libcst", "perfetto", "numba", "torch", "jax")  # fmt: skip
@@ -32,7 +32,7 @@ def findings() -> dict[str, Any]:
         "python": platform.python_version(),
         "executable": sys.executable,
         "system": f"{platform.system()} {platform.machine()}",
-        "processors": os.cpu_count() or 0,
+        "processors": processor_count(),
         "packages": {name: installed_version(name) for name in PACKAGES},
         "blas": blas.library(),
         "blas_threads": blas.threads(),

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import coded_error
 from nki_lab.isa.dtype import INT32, UINT32, DType
+from nki_lab.isa.python_operators import ARITHMETIC, COMPARISONS
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.printable import shown
 
@@ -308,19 +309,12 @@ def alu_of(spelling: object) -> AluOp:
     )
 
 
-# Functions of nki.language that are no operators of an instruction, and signs, with what does the same there.
 _INSTEAD: Final[dict[str, str]] = {
     "divide": "multiply by the reciprocal: nisa.reciprocal of a tile, or 1 / number",
     "mod": "of powers of two nl.bitwise_and in an integer tile, else x - y * floor(x / y) in several instructions",
     "fmod": "of powers of two nl.bitwise_and in an integer tile, else x - y * trunc(x / y) in several instructions",
-} | {
-    sign: f"write nl.{name}"
-    for sign, name in {
-        "+": "add", "-": "subtract", "*": "multiply", "**": "power", "==": "equal", "!=": "not_equal", "<": "less",
-        "<=": "less_equal", ">": "greater", ">=": "greater_equal", "&": "bitwise_and", "|": "bitwise_or",
-        "^": "bitwise_xor", "<<": "left_shift", ">>": "right_shift",
-    }.items()
-}  # fmt: skip
+} | {item.sign: f"write nl.{item.name}" for item in (*ARITHMETIC, *COMPARISONS) if item.name in ALU}
+"""Remedies for functions of nki.language that are no operators of an instruction, and for signs."""
 
 
 def identity_of(op: AluOp, storage: np.dtype[Any]) -> np.generic | None:

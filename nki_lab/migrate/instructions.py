@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from nki_lab.isa.dtype import BOOL, F32, UINT8, DType, dtype_of
+from nki_lab.isa.python_operators import COMPARISONS
 from nki_lab.isa.spec import REQUIRED, SBUF, TABLE, Beta1, Instruction
 from nki_lab.kernel_runtime.beta1.masking import Sized
 from nki_lab.migrate.context import Context
@@ -18,10 +19,7 @@ from nki_lab.migrate.operators import operator_text
 from nki_lab.migrate.source_edits import BREAK
 from nki_lab.migrate.views import Bounds
 
-_SIGNS: Final = {
-    ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-}  # fmt: skip
+_SIGNS: Final = {item.node: item.name for item in COMPARISONS}
 _PRIMES: Final = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069, 1087, 1091, 1093, 1097)
 """Sizes that stand for unknown ones: products of them tell their factors."""
 _UNKNOWN: Final = (7919, 7927)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import BOOL, F32, DType, promote
+from nki_lab.isa.python_operators import ARITHMETIC, COMPARISONS
 from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.migrate.context import Context
 from nki_lab.migrate.linear import Linear
@@ -18,11 +19,10 @@ from nki_lab.migrate.views import Bounds
 CURRENT: Final[dict[str, Any]] = namespaces.language_names()
 LANGUAGE: Final = "nki.language"
 _OPERATORS: Final = {
-    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Pow: "power",
-    ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or", ast.BitXor: "bitwise_xor", ast.LShift: "left_shift",
-    ast.RShift: "right_shift", ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal",
-    ast.Eq: "equal", ast.NotEq: "not_equal", ast.USub: "negative", ast.Invert: "invert",
-}  # fmt: skip
+    item.node: item.name
+    for item in (*ARITHMETIC, *COMPARISONS)
+    if item.name not in ("mod", "floor_divide", "matmul")  # several instructions, or refused
+} | {ast.USub: "negative", ast.Invert: "invert"}
 RANGES: Final = ("affine_range", "sequential_range", "static_range")
 _IN_SBUF: Final = ("power", "rsqrt")
 """Functions of the GpSimd Engine, which reads no PSUM (NKI migration guide, 0.5)."""

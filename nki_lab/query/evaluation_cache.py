@@ -26,7 +26,9 @@ Place = tuple[int, int]
 """A 1-based line and a 0-based UTF-8 byte column."""
 
 KEPT: Final = 512
-"""Results that one cache holds."""
+"""Results that one cache holds, and more where one text has more: all of them are asked for again after an edit."""
+MOST_KEPT: Final = 8192
+"""Results that it holds in any case; one takes some kilobytes."""
 UNUSED: Final = 6
 """Examinations that had no use for a result, after which it goes: each holds the text of its module."""
 
@@ -165,7 +167,10 @@ class EvaluationCache:
         self._kept[key] = (blocks, result, depends)
         self._note_use(key)
         while len(self._kept) > KEPT:
-            self._forget(next(iter(self._kept)))
+            oldest = next(iter(self._kept))
+            if self._used[oldest] >= self._examinations - 1 and len(self._kept) <= MOST_KEPT:
+                break  # the text of now has it, or that of before, of which the rest is still to be asked for
+            self._forget(oldest)
 
     def end_examination(self) -> None:
         """Note that a text has been examined to its end, and forget results of texts that are long gone."""

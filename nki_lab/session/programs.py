@@ -347,6 +347,7 @@ def _members_of(
 
 _names: WeakKeyDictionary[CodeType, tuple[str, ...] | None] = WeakKeyDictionary()
 _members: WeakKeyDictionary[CodeType, frozenset[str]] = WeakKeyDictionary()
+_taken: WeakKeyDictionary[CodeType, dict[str, frozenset[str]]] = WeakKeyDictionary()
 
 
 def _globals_of(code: CodeType) -> tuple[str, ...] | None:
@@ -386,6 +387,13 @@ def _taken_from(name: str, code: CodeType) -> frozenset[str]:
 
     Those are the ones that follow the name; where it stands alone, any that the code names.
     """
+    known = _taken.setdefault(code, {})
+    if name not in known:
+        known[name] = _found_taken(name, code)
+    return known[name]
+
+
+def _found_taken(name: str, code: CodeType) -> frozenset[str]:
     found: set[str] = set()
     codes = [code]
     for inner in codes:

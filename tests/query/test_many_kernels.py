@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nki_lab import check, query
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.interpreter.module_states import ModuleStates
-from nki_lab.query import messages, one_kernel
+from nki_lab.query import evaluation_cache, messages, one_kernel
 from nki_lab.query.evaluation_cache import Examination
 
 pytestmark = pytest.mark.extended
@@ -163,9 +163,9 @@ def seconds(texts: Sequence[str]) -> float:
 
 
 TIMES = 4
-"""How much longer the larger of two texts is. What grows with the square takes 16 times as long, and on a busy machine
-what grows in proportion up to 5 times."""
-MOST = 8.0
+"""How much longer the larger of two texts is. It takes 3 to 4.7 times as long, 10 times where the module is evaluated for
+each of 150 kernels, and 16 where all grows with the square."""
+MOST = 7.0
 
 
 def growth(texts: Callable[[int], Sequence[str]], size: int) -> float:
@@ -180,7 +180,7 @@ def growth(texts: Callable[[int], Sequence[str]], size: int) -> float:
 
 @pytest.mark.parametrize("line", ["SIZES.append({})", "TABLE[{}] = []", "T{}[0] = 7", "OPTIONS.width = {}"])
 def test_kernels_that_change_objects_of_the_module_take_time_in_proportion(line: str) -> None:
-    assert growth(lambda size: [kernels(size, line)], 60) <= MOST
+    assert growth(lambda size: [kernels(size, line)], 150) <= MOST
 
 
 def test_an_edit_of_many_kernels_takes_time_in_proportion() -> None:
@@ -188,7 +188,28 @@ def test_an_edit_of_many_kernels_takes_time_in_proportion() -> None:
         text = kernels(count, "n = {}")
         return [text, text.replace("n = 7\n", "n = 8\n"), text.replace("n = 7\n", "n = 8\n    m = 9\n")]
 
-    assert growth(edits, 60) <= MOST
+    assert growth(edits, 150) <= MOST
+
+
+def test_an_edit_of_one_of_more_kernels_than_are_kept_evaluates_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    names, evaluate = [], one_kernel.evaluate
+
+    def counted(module: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        names.append(name)
+        return evaluate(module, name, *args, **kwargs)
+
+    monkeypatch.setattr(one_kernel, "evaluate", counted)
+    monkeypatch.setattr(evaluation_cache, "KEPT", 8)
+    text, document = kernels(20, "n = {}"), query.Document("k.py")
+    for edited in (text, text.replace("n = 7\n", "n = 8\n"), text.replace("n = 9\n", "n = 10\n")):
+        names.clear()
+        document.update(edited)
+        document.examine(query.EvaluationRequest(arch=arch_of("trn2")))
+    assert names == ["f7", "f9"]  # f7 is as it was at first, which is not kept
+    monkeypatch.setattr(evaluation_cache, "MOST_KEPT", 10)
+    document.update(text)
+    document.examine(query.EvaluationRequest(arch=arch_of("trn2")))
+    assert len(document._cache) <= 10
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from nki_lab.diagnostic import coded_error, error_of
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import BOOL, F32, DType, dtype_of, promote
+from nki_lab.isa.python_operators import COMPARISONS
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
 from nki_lab.kernel_runtime.beta1.builder import current
 from nki_lab.kernel_runtime.beta1.index import Index, Mask
@@ -29,9 +30,7 @@ from nki_lab.kernel_runtime.tensor import NkiTensor, make_view, psum, sbuf
 
 _CURRENT = namespaces.language_names()
 _UNARY = tuple(n for n in _CURRENT if n != "copy" and (n in ACTIVATIONS or (n in ALU and ALU[n].arity == 1)))
-_TRUTH = frozenset(
-    ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor")
-)
+_TRUTH = frozenset((*(item.name for item in COMPARISONS), "logical_and", "logical_or", "logical_xor"))
 _ROUNDED_DOWN = {"mod": composites.mod, "floor_divide": composites.quotient}
 """Operators of several instructions. `//` has no function in `nl`: it is the quotient that `%` leaves the rest of."""
 _LOGICAL = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor"}

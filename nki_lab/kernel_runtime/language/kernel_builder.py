@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from nki_lab.isa.python_operators import COMPARISONS
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.language import control, operations
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, whole
@@ -25,7 +26,7 @@ class KernelBuilder(Builder):
         return made
 
 
-_COMPARISONS: Final = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
+_COMPARISONS: Final = frozenset(item.name for item in COMPARISONS)
 
 
 class GridBuilder(KernelBuilder):

@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from nki_lab.diagnostic import coded_error
+from nki_lab.isa.python_operators import ARITHMETIC, COMPARISONS, ORDERINGS
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse, require_valid
 from nki_lab.kernel_runtime.tensor.register import refused_use
@@ -137,18 +138,14 @@ def _is_number(value: object) -> bool:
     return isinstance(value, np.generic | np.ndarray) and not value.ndim
 
 
-_TWO_SIDED: Final = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "mod",
-    "pow": "power", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "lshift": "left_shift", "rshift": "right_shift",
-}  # fmt: skip
-"""Python's operators, which `r` reflects, with the names of `nki.language`."""
-_ORDERINGS: Final = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+_TWO_SIDED: Final = {item.method: item.name for item in ARITHMETIC}
+_ORDERINGS: Final = {item.method: item.name for item in ORDERINGS}
+_TURNED: Final = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 _REFLECTED: Final = {
-    **{name: f"__r{python}__" for python, name in _TWO_SIDED.items()}, "remainder": "__rmod__",
-    "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
-    "equal": "__eq__", "not_equal": "__ne__",
-}  # fmt: skip
+    **{name: f"__r{python}__" for python, name in _TWO_SIDED.items()},
+    **{item.name: f"__{_TURNED[item.method]}__" for item in COMPARISONS},
+    "remainder": "__rmod__",
+}
 """The methods of the right side that NumPy's functions of two sides stand for."""
 
 for _python, _name in (_TWO_SIDED | _ORDERINGS).items():
