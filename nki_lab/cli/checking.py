@@ -176,7 +176,7 @@ def _report(job: Job, seen: _Seen) -> FileReport:
 
 
 def _examined(job: Job, source: bytes | Sequence[str], targets: tuple[tuple[int, int, str], ...] = ()) -> _Seen:
-    document = Document(job.file)
+    document = Document(job.file, once=True)
     syntax = document.update(source)
     if not job.evaluates:
         return _Seen(Examination(findings=tuple(syntax)), (), ())

@@ -110,7 +110,7 @@ def _given(text: str, file: str, values: Mapping[str, object]) -> dict[str, tupl
     if not values:
         return {}
     try:
-        facts = syntax_facts(text, file, None, as_typed=True)
+        facts = syntax_facts(text, file, None, as_typed=True, once=True)
     except NkiError:
         return {}
     found: dict[str, tuple[Signature, ...]] = {}
@@ -139,7 +139,7 @@ def _undecoded(file: str, error: Exception) -> Diagnostic:
 def _checked(text: str, report: Report, request: EvaluationRequest) -> list[Diagnostic]:
     """Return the findings in a text, within the steps of a migration; a text that is no Python has one."""
     try:
-        facts = syntax_facts(text, report.file, None, as_typed=True)
+        facts = syntax_facts(text, report.file, None, as_typed=True, once=True)
     except NkiError as error:
         return list(error.diagnostics)
     asked = replace(request, judged=False, light=True, steps=STEPS)
@@ -206,6 +206,6 @@ def _mended(
 def _verify(report: Report, before: str, after: str, request: EvaluationRequest) -> None:
     from nki_lab.cli.verifying import verified
 
-    facts = syntax_facts(before, report.file, None, as_typed=True)
+    facts = syntax_facts(before, report.file, None, as_typed=True, once=True)
     known = signatures(facts, replace(request))
     report.verdicts = verified(Path(report.file), before, after, known, list(report.kernels), request.arch)

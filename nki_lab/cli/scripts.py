@@ -44,7 +44,7 @@ def _require_text(script: Path) -> None:
     """Raise NKI101 for a file that no parser takes, at the character: Python says no place of a null character."""
     from nki_lab.source import syntax_facts
 
-    syntax_facts(read_source(script), str(script), as_typed=True)
+    syntax_facts(read_source(script), str(script), as_typed=True, once=True)
 
 
 def _failed(error: Exception, script: Path, show: bool) -> NkiError:

@@ -58,7 +58,7 @@ def migrated(text: str, file: str, request: EvaluationRequest, since: str = BETA
     the project, as `nki-lab check` does.
     """
     try:
-        facts = syntax_facts(text, file, None, as_typed=True)
+        facts = syntax_facts(text, file, None, as_typed=True, once=True)
     except NkiError as error:
         return Migrated(text, text, findings=tuple(error.diagnostics))
     if facts.parsed.faults:

@@ -29,10 +29,11 @@ from nki_lab.source_files import LIMIT, UnsuitableFileError, lines_of, read_agai
 
 
 class Document:
-    """One file or notebook over its versions. Nothing of it is executed or imported."""
+    """One file or notebook over its versions, or read `once`. Nothing of it is executed or imported."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, *, once: bool = False) -> None:
         self.file = file
+        self._once = once
         self.facts: SyntaxFacts | None = None
         self._syntax: list[Diagnostic] = []
         self._right: RightCalls = {}
@@ -52,7 +53,7 @@ class Document:
         """
         before, self.facts = self.facts, None
         try:
-            self.facts = syntax_facts(source, self.file, kernel_names, as_typed=True, before=before)
+            self.facts = syntax_facts(source, self.file, kernel_names, as_typed=True, once=self._once, before=before)
         except NkiError as error:
             self._syntax = list(error.diagnostics)
         else:

@@ -190,6 +190,7 @@ def syntax_facts(
     kernel_names: Iterable[str] | None = None,
     *,
     as_typed: bool = False,
+    once: bool = False,
     before: SyntaxFacts | None = None,
 ) -> SyntaxFacts:
     """Return the kernel code of a text; `kernel_names` are kernels that no decorator marks.
@@ -198,7 +199,7 @@ def syntax_facts(
     text `as_typed` is read around the lines that keep it from parsing, and so is each text of several, which are the
     cells of a notebook: the facts are those of the cells one below the other. `before` are the facts of an earlier
     state of the same file: what has not changed is taken from there, and they are used up. Therefore no one else has
-    the tree of a text as typed.
+    the tree of a text as typed. Where it is read `once`, nothing is kept for a later state of it.
     """
     former = None if before is None else before.parsed
     if not isinstance(source, str | bytes):
@@ -207,7 +208,7 @@ def syntax_facts(
         module = _module(source, file, lambda text, file: parsed_as_typed(text, file, former))
     else:
         module = _module(source, file, parsed)
-    return _facts(module, kernel_names or (), None if before is None else before.module, again=as_typed)
+    return _facts(module, kernel_names or (), None if before is None else before.module, again=as_typed and not once)
 
 
 def known_facts(source: str | bytes, file: str, kernel_names: Iterable[str] = ()) -> SyntaxFacts:
