@@ -88,7 +88,7 @@ def _section(body: str, title: str) -> str:
 
 @lru_cache(maxsize=8)
 def _examined(source: str, file: str, target: str) -> Examination:
-    document = Document(file or "<source>")
+    document = Document(file or "<source>", once=True)
     document.update(source)
     return document.examine(EvaluationRequest(arch=arch_of(target)))
 

@@ -131,7 +131,7 @@ def test_nothing_is_left_behind_when_the_command_is_killed(tmp_path: Path) -> No
 
 
 def test_a_mistake_of_ours_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> None:
+    def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("boom")
 
     monkeypatch.setattr(checking, "Document", broken)
