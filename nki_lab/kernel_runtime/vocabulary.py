@@ -176,6 +176,11 @@ def kind_of_lane(name: str, kind: str) -> str:
     return first if first in ENGINES else NO_KIND
 
 
+def known_kind(name: str) -> str:
+    """Return a kind of lane, `NO_KIND` for a name that is none: recordings of others may have lanes of their own."""
+    return name if name in KINDS else NO_KIND
+
+
 def kind_of_stall(name: str) -> str:
     """The kind that a reason to wait names; `NO_KIND` where only the row that waits could tell."""
     return STALL_OF[name].kind or NO_KIND if name in STALL_OF else NO_KIND

@@ -44,11 +44,6 @@ def test_a_few_hundred_calls_pass() -> None:
     assert run.main(["--calls", "300", "--seed", "20000"]) == 0
 
 
-@pytest.mark.slow
-def test_ten_thousand_calls_pass() -> None:
-    assert run.main(["--calls", "10000", "--seed", "100000"]) == 0
-
-
 def test_a_tape_gives_the_same_call_again() -> None:
     for seed in range(40):
         first = run.attempt(Seeded(seed))

@@ -64,11 +64,6 @@ def test_a_few_texts_pass() -> None:
     assert hostile_calls.main(["--kernels", "12", "--seed", "50000"]) == 0
 
 
-@pytest.mark.slow
-def test_a_thousand_texts_pass() -> None:
-    assert hostile_calls.main(["--kernels", "1000", "--seed", "60000"]) == 0
-
-
 def test_a_text_is_drawn_again_from_its_number() -> None:
     assert drawn(7) == drawn(7)
     assert len({text_of(*drawn(seed)) for seed in range(20)}) == 20

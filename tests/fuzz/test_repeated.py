@@ -32,12 +32,6 @@ def test_some_kernels_give_the_same_bits_in_other_processes_and_with_other_threa
     assert one == two == [repeated.digest(number) for number in range(60_000, 60_040)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(100_000, 105_000, 1000))
-def test_five_thousand_kernels_repeat(first: int) -> None:
-    assert repeated.main(["--kernels", "1000", "--seed", str(first), "--processes"]) == 0
-
-
 def test_a_plan_that_keeps_an_argument_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: Any = repeating.RepeatableExecutor.again
 

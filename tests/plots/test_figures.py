@@ -157,6 +157,15 @@ def test_an_empty_run_says_so(chart: str) -> None:
     assert not found.renderers
 
 
+@charts
+def test_an_engine_that_nobody_knows_is_drawn(chart: str) -> None:
+    foreign = Recording({
+        "rows": {"start": [0], "duration": [10], "op": [0], "lane": [0]}, "ops": {"name": ["copy"]},
+        "lanes": {"name": ["foreign"], "kind": [0]}, "stalls": {"name": ["none"]},
+    })  # fmt: skip
+    assert isinstance(made(chart, foreign), figure)
+
+
 @settings(max_examples=scaled(20), deadline=None)
 @given(recording=drawn())
 def test_any_recording_can_be_drawn(recording: Recording) -> None:

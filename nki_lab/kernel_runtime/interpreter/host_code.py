@@ -24,6 +24,7 @@ from nki_lab.kernel_runtime.interpreter.host_names import (
     REACHING,
     RETURNING,
     Binding,
+    assigned_to_attributes,
     attribute_stores,
     bindings_of_function,
     bindings_of_module,
@@ -142,6 +143,7 @@ class _Look:
         self._busy: set[object] = set()
         self._classes: dict[int, bool] = {}
         self._functions: dict[object, int] = {}
+        self._names: dict[tuple[str, int, int], int] = {}
 
     @contextmanager
     def _deeper(self, key: object) -> Iterator[None]:
@@ -217,6 +219,7 @@ class _Look:
             self._look_at_class(cls)
         except _ReachingError:
             self._functions.clear()  # they may have counted on it
+            self._names.clear()
             self._classes = dict.fromkeys((*(key for key, state in self._classes.items() if not state), id(cls)), False)
             return False
         return True
@@ -242,13 +245,10 @@ class _Look:
                 if not isinstance(method, Function):
                     continue
                 place = self._inside(method, self._parameters(method, OPAQUE, HOST))
-                for node in ast.walk(method.node):
-                    targets = node.targets if isinstance(node, ast.Assign) else ()
-                    for target in targets:
-                        if isinstance(target, ast.Attribute) and target.attr == name:
-                            stored += 1
-                            with self._deeper(("field", id(node))):
-                                kind = max(kind, self.kind(place, node.value))  # type: ignore[attr-defined]
+                for value in assigned_to_attributes(place.module.source, method.node).get(name, ()):
+                    stored += 1
+                    with self._deeper(("field", id(value))):
+                        kind = max(kind, self.kind(place, value))
         scopes = {self.interpreter.main.file: self.interpreter.main, **self.interpreter.modules.scopes}
         counts = [attribute_stores(scope.source) for scope in {id(item): item for item in scopes.values()}.values()]
         elsewhere = sum(count.get(name, 0) for count in counts) - stored
@@ -341,10 +341,14 @@ class _Look:
             for _ in range(hops):
                 scope = scope.parent or scope
             where = _Place(scope, place.module, frame, ran=True)
-        kind = PLAIN
-        with self._deeper((name, id(where.scope))):
-            for item in bindings:
-                kind = max(kind, self._binding(where, item))
+        key = name, id(where.scope), id(where.frame)
+        kind = self._names.get(key, -1)
+        if kind < 0:
+            kind = PLAIN
+            with self._deeper(key):
+                for item in bindings:
+                    kind = max(kind, self._binding(where, item))
+            self._names[key] = kind
         return kind
 
     def _binding(self, place: _Place, item: Binding) -> int:

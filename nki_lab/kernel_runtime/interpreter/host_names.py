@@ -78,6 +78,20 @@ def attribute_stores(source: ModuleSource) -> dict[str, int]:
     return source.once("attribute stores", look)
 
 
+def assigned_to_attributes(source: ModuleSource, node: ast.AST) -> dict[str, list[ast.expr]]:
+    """Return what assignments in a function of a module store in attributes, by the attribute."""
+
+    def look() -> dict[str, list[ast.expr]]:
+        found: dict[str, list[ast.expr]] = {}
+        for item in ast.walk(node):
+            for target in item.targets if isinstance(item, ast.Assign) else ():
+                if isinstance(target, ast.Attribute):
+                    found.setdefault(target.attr, []).append(item.value)
+        return found
+
+    return source.once(("assigned to attributes", id(node)), look)
+
+
 def _bindings(body: Iterable[ast.AST], around: ast.AST) -> Bindings:
     found = Bindings()
     for node in ast.walk(around):

@@ -53,6 +53,8 @@ from nki_lab.source.uses import computes
 
 REACHED: Final = "reached from this call"
 _CHARACTERS: Final = 64  # of a message, for a step
+_ATOMS: Final = frozenset((int, str, float, bool, type(None), Unknown))
+"""Kinds of values that nothing can change."""
 _MOST_DOUBTED: Final = 10_000
 _FEW_PARTS: Final = 16
 
@@ -555,6 +557,8 @@ class Interpreter:
             if id(value) in seen:
                 continue
             seen.add(id(value))
+            if type(value) in _ATOMS:
+                continue
             match value:
                 case NkiTensor():
                     self.effects += 1

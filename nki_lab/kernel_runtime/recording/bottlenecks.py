@@ -11,7 +11,15 @@ import numpy as np
 from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.kernel_runtime.recording.digest import Digest, digest
 from nki_lab.kernel_runtime.recording.recording import Recording
-from nki_lab.kernel_runtime.vocabulary import DATA_FROM, KINDS, NO_KIND, kind_of_lane, kind_of_stall, lane_label, reason
+from nki_lab.kernel_runtime.vocabulary import (
+    DATA_FROM,
+    KINDS,
+    kind_of_lane,
+    kind_of_stall,
+    known_kind,
+    lane_label,
+    reason,
+)
 
 SENTENCES: Final = {
     "empty": "No instruction was recorded.",
@@ -66,8 +74,8 @@ def bottlenecks(recording: Recording) -> tuple[Sentence, ...]:
     share = Part(share=max(work[1], wait[1]) / times.makespan)
     advice = _advice(recording)
     if work[1] >= wait[1]:
-        kind = work[0] if work[0] in KINDS else NO_KIND
-        out.append(_sentence("works", what=Part(text=KINDS.get(work[0], work[0]), kind=kind), share=share))
+        what = Part(text=KINDS.get(work[0], work[0]), kind=known_kind(work[0]))
+        out.append(_sentence("works", what=what, share=share))
         out += [*advice, *_waiting(recording, times, work[0])]
     else:
         out.append(_sentence("path_waits", what=Part(text=reason(wait[0]), kind=kind_of_stall(wait[0])), share=share))

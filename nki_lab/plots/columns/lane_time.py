@@ -9,7 +9,7 @@ import numpy as np
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.recording.digest import Digest, digest, executing
-from nki_lab.kernel_runtime.vocabulary import NO_KIND, kind_of_stall
+from nki_lab.kernel_runtime.vocabulary import NO_KIND, kind_of_stall, known_kind
 from nki_lab.plots.columns.frame import BINS, Frame, Group, edges, groups, nanoseconds, of_records
 
 CRITICAL: Final = "Critical path"
@@ -57,7 +57,7 @@ def stalls(recording: Recording) -> Frame:
     records = [record for group in groups(recording) for record in _parts(found, group)] if found.makespan else []
     if records:
         for kind, time in found.work.items():
-            records.append((CRITICAL, -1, "works", "", kind, time))
+            records.append((CRITICAL, -1, "works", "", known_kind(kind), time))
         for reason, time in found.waits.items():
             records.append((CRITICAL, -1, "waits", reason, kind_of_stall(reason), time))
     names = ("lane", "core", "part", "reason", "kind", "time")
