@@ -258,8 +258,9 @@ def check_files(jobs: Sequence[Job], processes: int) -> Iterator[FileReport]:
                 except BrokenProcessPool:  # a process ended, with this file or with another one
                     report = _alone(job)
                 yield report
-        finally:
+        except BaseException:  # an interrupt, or nobody wants the rest
             pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _one_by_one(jobs: Sequence[Job]) -> Iterator[FileReport]:
