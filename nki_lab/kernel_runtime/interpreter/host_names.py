@@ -84,9 +84,10 @@ def assigned_to_attributes(source: ModuleSource, node: ast.AST) -> dict[str, lis
     def look() -> dict[str, list[ast.expr]]:
         found: dict[str, list[ast.expr]] = {}
         for item in ast.walk(node):
-            for target in item.targets if isinstance(item, ast.Assign) else ():
-                if isinstance(target, ast.Attribute):
-                    found.setdefault(target.attr, []).append(item.value)
+            if isinstance(item, ast.Assign):
+                for target in item.targets:
+                    if isinstance(target, ast.Attribute):
+                        found.setdefault(target.attr, []).append(item.value)
         return found
 
     return source.once(("assigned to attributes", id(node)), look)
