@@ -92,17 +92,20 @@ def goes_on(line: str) -> bool:
 def _pieces(lines: Sequence[str]) -> Iterator[int]:
     """Yield the 0-based lines on which statements at module level seem to begin, decorators with what they decorate.
 
-    Lines with a backslash alone belong to what follows.
+    Lines with a backslash alone belong to what follows, which stands as deep as the first of them that is indented.
     """
     yield 0
-    decorated = False
+    decorated = indented = False
     begin = 0
     for number, line in enumerate(lines):
-        if _STARTS.match(line):
+        if not indented and _STARTS.match(line):
             if begin and not decorated:
                 yield begin
             decorated = line.startswith("@")
-        if line.strip() != "\\":
+        if line.strip() == "\\":
+            indented = indented or line[0] != "\\"
+        else:
+            indented = False
             begin = number + 1
 
 
