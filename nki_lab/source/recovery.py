@@ -101,7 +101,7 @@ def _pieces(lines: Sequence[str]) -> Iterator[int]:
         if not indented and _STARTS.match(line):
             if begin and not decorated:
                 yield begin
-            decorated = line.startswith("@")
+            decorated = line.startswith("@") or (decorated and goes_on(lines[number - 1]))
         if line.strip() == "\\":
             indented = indented or line[0] != "\\"
         else:
