@@ -78,6 +78,15 @@ def test_host_code_hides_nothing_of_a_kernel(body: str) -> None:
     assert UNEVALUATED not in found
 
 
+def test_names_of_names_are_followed_once() -> None:
+    """Each name stands four times in the next one: a look at the last one would be at 4 ** 8 of the first."""
+    names = "level0 = os.environ.get('LEVEL')\n"
+    names += "".join(f"level{n} = logging.getLevelName({' + '.join(4 * [f'level{n - 1}'])})\n" for n in range(1, 9))
+    found = codes("if LEVEL:\n    logger.debug(level8)", names)
+    assert found >= ABOUT_TENSORS
+    assert UNEVALUATED not in found
+
+
 def test_a_container_that_the_environment_fills_is_unknown() -> None:
     found = codes('found = {}\nfor key in os.environ:\n    found[key] = key.upper()\nfound["A"]')
     assert found == ABOUT_TENSORS  # no KeyError
