@@ -84,7 +84,7 @@ def test_the_package_alone_checks_runs_and_writes_pages(install: Install, end: s
     python = install(end=end)
     first = next(item for item in blocks((ROOT / "README.md").read_text(encoding="utf-8")) if item.language == "python")
     (tmp_path / "add.py").write_text(first.body + 'run.to_html("run.html")\nprint(run.report())\n', encoding="utf-8")
-    assert "vector" in called(python, "add.py", folder=tmp_path)
+    assert "Vector" in called(python, "add.py", folder=tmp_path)
     assert (tmp_path / "run.html").stat().st_size > 10_000
     called(python, "-c", COMMAND, "check", "add.py", "--target", "trn2", folder=tmp_path)
     said = called(python, "-c", COMMAND, "doctor", folder=tmp_path)
