@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import keyword
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypedDict
 
@@ -132,20 +134,32 @@ def _longest(
     `wider` parses several pieces; without it the first is read alone.
     """
     first = SyntaxError("invalid syntax")
+
+    def text_of(width: int) -> str:
+        return blank + "\n".join(_part(lines, starts[piece], starts[piece + width]))
+
+    before = 0
     for width in _WIDTHS if wider is not None else _WIDTHS[:1]:
         end = min(piece + width, len(starts) - 1)
         if width > 1 and (starts[end] - starts[piece] > _PIECE_LINES or end < piece + width):
             break
         try:
             read = parse if width == 1 or wider is None else wider
-            return width, read(blank + "\n".join(_part(lines, starts[piece], starts[end]))), first
+            return width, read(text_of(width)), first
         except SyntaxError as failure:
             first = without_frames(failure) if width == 1 else first
             if not any(text in failure.msg for text in _OPEN_END) and not goes_on(lines[starts[end] - 1]):
+                # What was open has an end: it may be good as far as the piece that fails.
+                at = starts[piece] + (failure.lineno or 1) - 1 - len(blank)
+                good = bisect_right(starts, at) - 1 - piece
+                if wider is not None and before < good < width:
+                    with suppress(SyntaxError):
+                        return good, wider(text_of(good)), first
                 break
         except (ValueError, RecursionError, MemoryError, SystemError):
             first.msg, first.lineno = "nested too deeply for Python's parser", 1
             break
+        before = width
     return 1, None, first
 
 
