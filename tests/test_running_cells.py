@@ -104,10 +104,11 @@ def test_a_view_that_appears_as_its_run_ends_gives_its_place_up_too(
     def late(data: Any, *, update: bool = False, **rest: Any) -> None:
         draw(data, update=update, **rest)
         if not update:
-            time.sleep(2.0)  # the view is on display, and its thread has not come to say so
+            time.sleep(5.0)  # the view is on display, and its thread has not come to say so
 
     monkeypatch.setattr(live, "draw", late)
-    _, all_shown, shown = _ran(busy, f"%%nki --no-check --target trn2\n{SLOW}\nslow(x)")
+    longer = SLOW.replace("0.15", "0.4")
+    _, all_shown, shown = _ran(busy, f"%%nki --no-check --target trn2\n{longer}\nslow(x)")
     assert all_shown[0]["text/plain"] == "slow on trn2 is running"
     assert all(item["text/plain"] for item in shown)
     assert [MIME in item for item in shown] == [True, False]  # and what is found in the cell
