@@ -8,6 +8,7 @@ import {
   ErrorAction,
   LanguageClient,
   RevealOutputChannelOn,
+  State,
   type LanguageClientOptions,
   type Middleware,
   type ServerOptions,
@@ -38,6 +39,18 @@ class QuietClient extends LanguageClient {
   }
 }
 
+/** Wait until something has ended in whatever way, not longer than `CHECK_MILLISECONDS`. */
+function settled(what: Promise<unknown>): Promise<void> {
+  return new Promise(answer => {
+    const patience = setTimeout(answer, CHECK_MILLISECONDS);
+    const end = (): void => {
+      clearTimeout(patience);
+      answer();
+    };
+    what.then(end, end);
+  });
+}
+
 export class ServerHandle implements vscode.Disposable {
   private client: LanguageClient | undefined;
   private work: Promise<void> = Promise.resolve();
@@ -60,9 +73,7 @@ export class ServerHandle implements vscode.Disposable {
   /** Start the server, unless it runs; later calls wait for earlier ones. */
   start(): Promise<void> {
     this.isWanted = true;
-    return this.after(async () => {
-      if (!this.isRunning) await this.open();
-    });
+    return this.after(() => this.openUnlessStarting());
   }
 
   /** The same for a text that uses NKI, unless that has failed before. */
@@ -70,7 +81,7 @@ export class ServerHandle implements vscode.Disposable {
     if (this.isRunning || this.hasFailed || !usesNki()) return;
     this.isWanted = true;
     await this.after(async () => {
-      if (!this.isRunning && !this.hasFailed) await this.open();
+      if (!this.hasFailed) await this.openUnlessStarting();
     });
   }
 
@@ -126,6 +137,12 @@ export class ServerHandle implements vscode.Disposable {
     return this.work;
   }
 
+  /** A server that has died is started again by its client: a second one could not have its commands. */
+  private async openUnlessStarting(): Promise<void> {
+    if (this.client?.state === State.Starting) await this.client.start();
+    else if (!this.isRunning) await this.open();
+  }
+
   private async open(): Promise<void> {
     await this.close();
     this.hasFailed = true;
@@ -178,6 +195,7 @@ export class ServerHandle implements vscode.Disposable {
   private async close(): Promise<void> {
     const client = this.client;
     this.client = undefined;
+    if (client?.state === State.Starting) await settled(client.start()); // until then it cannot be stopped
     await client?.dispose().catch((error: unknown) => this.log.appendLine(String(error)));
   }
 
