@@ -96,8 +96,11 @@ class _Results:
 
 
 def can_fork() -> bool:
-    """Return whether a copy of this process can work: on Linux, without threads, whose locks are copied as held."""
-    return sys.platform == "linux" and threading.active_count() == 1
+    """Return whether a copy of this process can work: on Linux, without threads, whose locks are copied as held.
+
+    JAX has threads that Python does not count, and warns of each copy.
+    """
+    return sys.platform == "linux" and threading.active_count() == 1 and "jax" not in sys.modules
 
 
 @contextmanager

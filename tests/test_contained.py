@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from nki_lab import contained
 from nki_lab.contained import Companion, SuddenEnd, in_copies
+
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX's, where other tests have loaded it
 
 ROOT = Path(__file__).resolve().parents[1]
 forks = pytest.mark.skipif(sys.platform != "linux", reason="copies of a process are for Linux")
@@ -41,6 +44,14 @@ def test_an_item_that_ends_its_copy_costs_its_own_result_only() -> None:
 
 
 @forks
+def test_what_has_threads_of_its_own_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contained, "threading", SimpleNamespace(active_count=lambda: 1))
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+    assert contained.can_fork() is (sys.platform == "linux")
+    monkeypatch.setitem(sys.modules, "jax", sys)
+    assert not contained.can_fork()
+
+
 def test_who_wants_no_more_results_leaves_no_copy_behind() -> None:
     results = in_copies(_forever, ["a", "b"])
     process = next(results)

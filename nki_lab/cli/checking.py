@@ -311,9 +311,9 @@ def _pool(processes: int) -> ProcessPoolExecutor:
 
 def _start_method() -> str:
     """Return the start method of a process: a copy of this one, which has loaded everything, where that is safe."""
-    if sys.platform != "linux":
-        return "spawn"
-    return "fork" if threading.active_count() == 1 else "forkserver"  # a lock that a thread holds is copied as held
+    if can_fork():
+        return "fork"
+    return "forkserver" if sys.platform == "linux" else "spawn"
 
 
 def _end_with_the_command() -> None:

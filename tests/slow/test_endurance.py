@@ -15,6 +15,8 @@ from tests.lsp.client import PULLING, Client, Message, connect
 from tests.lsp.processes import resident_bytes
 from tests.scale import scaled
 
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("patience")]
+
 KERNELS = Path(__file__).parents[1] / "kernels"
 EDITS = scaled(10_000)
 COMPARED = 500
@@ -159,7 +161,6 @@ PATIENT: Message = {"textDocument": PULLING["textDocument"]}
 """An editor that waits for everything."""
 
 
-@pytest.mark.slow
 def test_a_day_of_typing(tmp_path: Path, record_property: Any) -> None:
     client = connect()
     client.initialize(PATIENT)
@@ -189,7 +190,6 @@ def test_a_day_of_typing(tmp_path: Path, record_property: Any) -> None:
     assert max(sum(item) for item in memory) <= MOST_BYTES, memory
 
 
-@pytest.mark.slow
 def test_memory_is_bounded_while_a_large_module_is_edited(tmp_path: Path, record_property: Any) -> None:
     client = connect()
     client.initialize(PATIENT)
