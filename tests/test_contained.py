@@ -43,7 +43,6 @@ def test_an_item_that_ends_its_copy_costs_its_own_result_only() -> None:
     assert str(results[3]) == "its process ended with status 1"
 
 
-@forks
 def test_what_has_threads_of_its_own_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contained, "threading", SimpleNamespace(active_count=lambda: 1))
     monkeypatch.delitem(sys.modules, "jax", raising=False)
@@ -52,6 +51,7 @@ def test_what_has_threads_of_its_own_is_not_copied(monkeypatch: pytest.MonkeyPat
     assert not contained.can_fork()
 
 
+@forks
 def test_who_wants_no_more_results_leaves_no_copy_behind() -> None:
     results = in_copies(_forever, ["a", "b"])
     process = next(results)

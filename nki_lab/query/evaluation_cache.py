@@ -28,7 +28,7 @@ Place = tuple[int, int]
 KEPT: Final = 512
 """Results that one cache holds, and more where one text has more: all of them are asked for again after an edit."""
 MOST_KEPT: Final = 8192
-"""Results that it holds in any case; one takes some kilobytes."""
+"""Results that it holds at most, then too; one takes some kilobytes."""
 UNUSED: Final = 6
 """Examinations that had no use for a result, after which it goes: each holds the text of its module."""
 

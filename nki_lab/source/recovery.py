@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypedDict
 
 from nki_lab.source.magics import UNKNOWN  # what stands under `if __builtins__:` is not judged
+from nki_lab.source.module import PARSER_FAILURES
 from nki_lab.source.moved_lines import moved_text
 from nki_lab.source.trees import children
 
@@ -153,11 +154,11 @@ def _longest(
                 at = starts[piece] + (failure.lineno or 1) - 1 - len(blank)
                 good = bisect_right(starts, at) - 1 - piece
                 if wider is not None and before < good < width:
-                    with suppress(SyntaxError):
+                    with suppress(*PARSER_FAILURES):
                         return good, wider(text_of(good)), first
                 break
         except (ValueError, RecursionError, MemoryError, SystemError):
-            first.msg, first.lineno = "nested too deeply for Python's parser", 1
+            first.msg, first.lineno = "nested too deeply for Python's parser", len(blank) + 1
             break
         before = width
     return 1, None, first

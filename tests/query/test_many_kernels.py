@@ -191,7 +191,9 @@ def test_an_edit_of_many_kernels_takes_time_in_proportion() -> None:
     assert growth(edits, 150) <= MOST
 
 
-def test_an_edit_of_one_of_more_kernels_than_are_kept_evaluates_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The functions that are evaluated with shapes, in order."""
     names, evaluate = [], one_kernel.evaluate
 
     def counted(module: Any, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -199,13 +201,19 @@ def test_an_edit_of_one_of_more_kernels_than_are_kept_evaluates_one(monkeypatch:
         return evaluate(module, name, *args, **kwargs)
 
     monkeypatch.setattr(one_kernel, "evaluate", counted)
+    return names
+
+
+def test_an_edit_of_one_of_more_kernels_than_are_kept_evaluates_one(
+    evaluated: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(evaluation_cache, "KEPT", 8)
     text, document = kernels(20, "n = {}"), query.Document("k.py")
     for edited in (text, text.replace("n = 7\n", "n = 8\n"), text.replace("n = 9\n", "n = 10\n")):
-        names.clear()
+        evaluated.clear()
         document.update(edited)
         document.examine(query.EvaluationRequest(arch=arch_of("trn2")))
-    assert names == ["f7", "f9"]  # f7 is as it was at first, which is not kept
+    assert evaluated == ["f7", "f9"]  # f7 is as it was at first, which is not kept
     monkeypatch.setattr(evaluation_cache, "MOST_KEPT", 10)
     document.update(text)
     document.examine(query.EvaluationRequest(arch=arch_of("trn2")))
@@ -241,16 +249,9 @@ def test_equal_functions_have_equal_findings_each_at_its_own_lines(parameter: st
     assert len({item.message for item in found}) == 1
 
 
-def test_equal_functions_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    names, evaluate = [], one_kernel.evaluate
-
-    def counted(module: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        names.append(name)
-        return evaluate(module, name, *args, **kwargs)
-
-    monkeypatch.setattr(one_kernel, "evaluate", counted)
+def test_equal_functions_are_evaluated_once(evaluated: list[str]) -> None:
     check("k.py", source=HEAD + "".join(EQUAL.format(i, "x: nt.tensor[128, 96]") for i in range(7)))
-    assert names == ["f000"]
+    assert evaluated == ["f000"]
 
 
 @pytest.mark.parametrize(

@@ -265,3 +265,15 @@ def test_a_text_that_goes_on_behind_a_line_is_no_mistake_beside_another_one() ->
     before = facts(text.replace("}", ""))
     assert faults(facts(text, before)) == faults(facts(text))
     assert [line for line, _ in faults(facts('x = "a\\\n\ndef f():\n    return 1\ny = )\n'))] == [1, 5]
+
+
+def test_what_is_nested_too_deeply_behind_a_long_text_does_not_cost_the_lines_before() -> None:
+    text = 'first = 0\ns = """open\ny = 1\nz = 2\nw = 3\nv = 4\nend"""\nx = a' + 20_000 * ".b" + "\nbad = = 1\n"
+    found = facts(text)
+    assert [line for line, _ in faults(found)] == [2]
+    assert "first" in found.module.bound
+
+
+def test_what_is_nested_too_deeply_is_said_at_its_line() -> None:
+    text = 30 * "a = 1\n" + "x = a" + 20_000 * ".b" + "\nbad = = 1\n"
+    assert [line for line, _ in faults(facts(text))] == [31, 32]

@@ -40,7 +40,7 @@ from nki_lab.kernel_runtime.interpreter.operators import (
 )
 from nki_lab.kernel_runtime.interpreter.skipped import Lost, compile_lost
 from nki_lab.kernel_runtime.interpreter.targets import compile_target, load_item
-from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, EnumMember, Instance, Names, Value
+from nki_lab.kernel_runtime.interpreter.values import MISSING, SIMPLE, UNKNOWN, EnumMember, Instance, Names, Value
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.source.positions import after, iteration_place, jump_place
@@ -496,9 +496,6 @@ def _attribute(node: ast.Attribute, scope: Scope) -> Expression:
     return lambda frame: get(frame, node, value(frame), name)
 
 
-_SIMPLE: Final = frozenset((int, float, bool, str, type(None), type(UNKNOWN)))
-
-
 @compiles(ast.Call)
 def _call(node: ast.Call, scope: Scope) -> Expression:
     values = compile_items(node.args, scope, node)
@@ -534,7 +531,7 @@ def _call(node: ast.Call, scope: Scope) -> Expression:
         if method is not None and direct:
             return methods.call_method(frame, node, function, method.attr, args, kwargs)
         if function is UNKNOWN and not frame.interpreter.host:
-            given = [value for value in (*args, *kwargs.values()) if type(value) not in _SIMPLE]
+            given = [value for value in (*args, *kwargs.values()) if type(value) not in SIMPLE]
             if given and is_host_call(frame, scope, node.func, given):
                 return UNKNOWN
         found = call(frame, node, function, args, kwargs)

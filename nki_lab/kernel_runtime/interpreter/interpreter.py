@@ -29,6 +29,7 @@ from nki_lab.kernel_runtime.interpreter.namespaces import Imports
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
     PARTED,
+    SIMPLE,
     UNKNOWN,
     BoundMethod,
     Instance,
@@ -53,8 +54,6 @@ from nki_lab.source.uses import computes
 
 REACHED: Final = "reached from this call"
 _CHARACTERS: Final = 64  # of a message, for a step
-_ATOMS: Final = frozenset((int, str, float, bool, type(None), Unknown))
-"""Kinds of values that nothing can change."""
 _MOST_DOUBTED: Final = 10_000
 _FEW_PARTS: Final = 16
 
@@ -557,7 +556,7 @@ class Interpreter:
             if id(value) in seen:
                 continue
             seen.add(id(value))
-            if type(value) in _ATOMS:
+            if type(value) in SIMPLE:
                 continue
             match value:
                 case NkiTensor():

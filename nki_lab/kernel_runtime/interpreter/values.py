@@ -27,6 +27,8 @@ class Unknown:
 
 
 UNKNOWN: Final = Unknown()
+SIMPLE: Final = frozenset((int, float, bool, str, type(None), Unknown))
+"""Kinds of values that nothing can change, and that lead to no others."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
