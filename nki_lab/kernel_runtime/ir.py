@@ -48,6 +48,34 @@ class View:
     full: bool
 
 
+class ViewColumns(NamedTuple):
+    """Views as columns: the number of the buffer, the offset, the number of the type, and whether the view is all of
+    the buffer. `moved` are the views with run-time addresses.
+    """
+
+    buffer: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    type: NDArray[np.int64]
+    full: NDArray[np.bool_]
+    moved: list[View]
+
+    @staticmethod
+    def empty() -> ViewColumns:
+        """Return the columns of no views."""
+        none = np.zeros(0, np.int64)
+        return ViewColumns(none, none, none, none.astype(bool), [])
+
+    def with_more(self, views: list[View]) -> ViewColumns:
+        """Return the columns with those of further views."""
+        return ViewColumns(
+            np.concatenate((self.buffer, np.array([view.buffer.id for view in views], np.int64))),
+            np.concatenate((self.offset, np.array([view.offset for view in views], np.int64))),
+            np.concatenate((self.type, np.array([view.type.id for view in views], np.int64))),
+            np.concatenate((self.full, np.array([view.full for view in views], bool))),
+            self.moved + [view for view in views if view.indirect is not None],
+        )
+
+
 class Variant:
     """One instruction with fixed attributes and operand types."""
 
@@ -223,7 +251,7 @@ class Program:
         self.control: list[tuple[int, int]] = []
         self.renewed: list[tuple[int, int, int]] = []
         self.begins: list[int] = []
-        self.view_columns: tuple[NDArray[np.int64], list[View]] = (np.zeros(0, np.int64), [])  # of `access_columns`
+        self.view_columns = ViewColumns.empty()  # as far as anything has asked, see `columns_of_views`
         self.observed = False
         self.diagnostics: tuple[Diagnostic, ...] = ()  # of compiling it, where that was all that was asked for
 
@@ -490,10 +518,10 @@ def access_columns(program: Program, *, indices: bool = True) -> Accesses:
     first_role = np.concatenate(([0], np.cumsum(width)))[:-1]
     position = np.arange(len(view), dtype=np.int64) - np.repeat(start, count)
     is_out = roles[np.repeat(first_role[variant], count) + position]
-    buffers, moved = _view_columns(program)
+    views = columns_of_views(program)
     tiles = {
         item.id: item.indirect.index._view
-        for item in moved
+        for item in views.moved
         if item.indirect is not None and isinstance(item.indirect.index, NkiTensor)
     }
     if indices and tiles:
@@ -504,20 +532,18 @@ def access_columns(program: Program, *, indices: bool = True) -> Accesses:
         is_out = np.concatenate((is_out, np.zeros(len(rows), bool)))
         order = np.argsort(op, kind="stable")
         op, view, is_out = op[order], view[order], is_out[order]
-    return Accesses(op, view, buffers[view], is_out)
+    return Accesses(op, view, views.buffer[view], is_out)
 
 
 def buffers_of_views(program: Program) -> NDArray[np.int64]:
     """Return the number of each view's buffer."""
-    return _view_columns(program)[0]
+    return columns_of_views(program).buffer
 
 
-def _view_columns(program: Program) -> tuple[NDArray[np.int64], list[View]]:
-    """The buffer of each view, and the views with run-time addresses; of each view it is looked at once."""
-    buffers, moved = program.view_columns
-    fresh = program.views[len(buffers) :]
+def columns_of_views(program: Program) -> ViewColumns:
+    """Return the columns of all views so far; each view is looked at once."""
+    known = program.view_columns
+    fresh = program.views[len(known.buffer) :]
     if fresh:
-        more = np.fromiter([view.buffer.id for view in fresh], np.int64, len(fresh))
-        buffers, moved = np.concatenate((buffers, more)), moved + [view for view in fresh if view.indirect is not None]
-        program.view_columns = buffers, moved
-    return buffers, moved
+        known = program.view_columns = known.with_more(fresh)
+    return known

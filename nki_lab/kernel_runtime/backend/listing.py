@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nki_lab.isa.spec import Use
 from nki_lab.kernel_runtime.footprint import Column, Mask, spread
-from nki_lab.kernel_runtime.ir import Program, Variant, View, registers_of, synchronization
+from nki_lab.kernel_runtime.ir import Program, Variant, View, ViewColumns, registers_of, synchronization
 from nki_lab.kernel_runtime.tensor import Buffer, ViewType
 
 DEAD: Final = -1
@@ -180,7 +180,7 @@ class Listing:
         new.op_site = _column("I", np.frombuffer(old.op_site, np.uint32)[self.near])
         new.op_iteration = _column("i", np.frombuffer(old.op_iteration, np.int32)[self.near])
         new.variants, new.views, new.buffers = self.variants, self.views, self.buffers
-        new.view_columns = (np.zeros(0, np.int64), [])
+        new.view_columns = ViewColumns.empty()
         if not self.changed:
             return new
         row_of = np.full(len(old), -1, np.int64)

@@ -162,10 +162,11 @@ class Executor:
         plan = plan_program(program, self.tracker.finish().add, self._shadowed())
         self._adopt(plan)
         sizes: list[int] = []
-        for buffer in program.buffers:
-            kind = self._kind(buffer)
-            if buffer.on_chip or not plan.bound[buffer.id]:
+        for number in np.flatnonzero(plan.bound).tolist():
+            buffer = program.buffers[number]
+            if buffer.on_chip:
                 continue
+            kind = self._kind(buffer)
             if self._argument(buffer.id) is None:
                 sizes.append(bytes_of(buffer, kind))
             elif kind == SHADOW and buffer.dtype not in (F32, TF32) and buffer.id not in self._narrow:

@@ -6,6 +6,7 @@ converting it. What a run will need is known before it is checked and timed: ano
 
 from __future__ import annotations
 
+import _thread
 import os
 import threading
 from collections import deque
@@ -101,7 +102,8 @@ class _Mapped:
         self._current: Block | None = None
         self._is_mapped = threading.Condition(self._lock)
         with suppress(RuntimeError):  # no thread can begin: the blocks are new ones, as without
-            threading.Thread(target=self._map, name="nki_lab memory", daemon=True).start()
+            # Not `threading.Thread`: it waits until the thread runs, which may be milliseconds.
+            _thread.start_new_thread(self._map, ())
 
     def _map(self) -> None:
         while True:

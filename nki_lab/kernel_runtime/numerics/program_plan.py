@@ -13,8 +13,8 @@ import numpy as np
 
 from nki_lab.isa.dtype import BF16, DType
 from nki_lab.kernel_runtime.coverage import Added
-from nki_lab.kernel_runtime.footprint import Column, Mask
-from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns, buffers_of_views
+from nki_lab.kernel_runtime.footprint import Column, Mask, distinct
+from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns, columns_of_views
 from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
 from nki_lab.kernel_runtime.numerics.evacuation import Evacuation, copies_as_it_is, evacuate
 from nki_lab.kernel_runtime.numerics.slab import Elided, Slab, Submatrix, find_slabs
@@ -22,6 +22,7 @@ from nki_lab.kernel_runtime.tensor import Buffer, reshape_strides
 
 _FEW: Final = 2
 _WIDE: Final = 4  # bytes of a float32
+_BITS_OF_TYPES: Final = 32  # of the number of a view's type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +108,9 @@ def released_after(program: Program, usage: BufferUsage) -> dict[int, list[int]]
     for region in program.regions:
         if region.parent < 0:
             last_access[(last_access >= region.first) & (last_access < region.end)] = region.end - 1
-    wanted = usage.is_output | usage.is_index
-    for buffer, last in zip(program.buffers, last_access.tolist(), strict=True):
-        if buffer.on_chip and not wanted[buffer.id] and buffer.kind not in ("input", "const"):
+    wanted = (usage.is_output | usage.is_index).tolist()
+    for buffer, last, stays in zip(program.buffers, last_access.tolist(), wanted, strict=True):
+        if buffer.on_chip and not stays and buffer.kind not in ("input", "const"):
             out.setdefault(last, []).append(buffer.id)
     return out
 
@@ -185,42 +186,44 @@ def _only_copies(variant: Variant) -> bool:
 
 def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> Elided:
     """Return the loads whose tile can be a part of its source: written once, whole, read by matmuls only."""
-    buffers, views = program.buffers, program.views
-    elided = Elided(*(np.zeros(len(buffers), np.int64) for _ in range(3)))
+    count = len(program.buffers)
+    elided = Elided(*(np.zeros(count, np.int64) for _ in range(3)))
     ops = np.flatnonzero(program.ops_where(copies_as_it_is))
     if not len(ops):
         return elided
     tiles = (usage.writes == 1) & (usage.foreign_reads == 0) & ~usage.is_output & shadowed
     sources = (usage.writes == 0) & shadowed
-    of_view = buffers_of_views(program)
+    views = columns_of_views(program)
     accesses = np.frombuffer(program.access_view, np.uint32)
     at = np.frombuffer(program.op_access, np.uint32)[ops]
     into, out_of = accesses[at], accesses[at + 1]
-    fits = tiles[of_view[into]] & sources[of_view[out_of]] & (usage.first_read[of_view[into]] >= ops)
-    pitches: dict[tuple[int, int, int], int] = {}
-    found: list[tuple[int, int, int, int]] = []
-    for target, origin in zip(into[fits].tolist(), out_of[fits].tolist(), strict=True):
-        dst, src = views[target], views[origin]
-        tile, root = dst.buffer, src.buffer
-        if not dst.full or tile.address is not None or not tile.on_chip:
-            continue
-        key = (src.type.id, dst.type.id, root.id)
-        pitch = pitches.get(key)
-        if pitch is None:
-            given = not root.on_chip and root.kind in ("input", "const")
-            pitch = pitches[key] = (given and _row_pitch(src, tile)) or 0
-        if pitch:
-            found.append((tile.id, root.id, src.offset, pitch))
-    if found:
-        tile_ids, *columns = np.array(found, np.int64).T
-        for column, values in zip(elided, columns, strict=True):
-            column[tile_ids] = values
+    tile, root = views.buffer[into], views.buffer[out_of]
+    given = np.zeros(count, bool)
+    given[[number for number in distinct(root).tolist() if program.buffers[number].kind in ("input", "const")]] = True
+    fits = tiles[tile] & (sources & given)[root] & views.full[into] & (usage.first_read[tile] >= ops)
+    into, out_of, tile, root = into[fits], out_of[fits], tile[fits], root[fits]
+    # Rows lie apart as the types of both views have it.
+    types = views.type[into] << _BITS_OF_TYPES | views.type[out_of]
+    kinds = distinct(types)
+    kind = np.searchsorted(kinds, types)
+    sample = np.zeros(len(kinds), np.int64)
+    sample[kind] = np.arange(len(kind))
+    pairs = zip(into[sample].tolist(), out_of[sample].tolist(), strict=True)
+    pitch = np.array([_row_pitch(program.views[dst], program.views[src]) for dst, src in pairs], np.int64)[kind]
+    found = pitch > 0
+    for column, values in zip(elided, (root, views.offset[out_of], pitch), strict=True):
+        column[tile[found]] = values[found]
     return elided
 
 
-def _row_pitch(src: View, tile: Buffer) -> int | None:
-    """Return elements from row to row when a source is read as the tile's partitions x dense row; else None."""
+def _row_pitch(dst: View, src: View) -> int:
+    """Return elements from row to row when `src`, in HBM, is read as the partitions x dense row of the tile that `dst`
+    is all of; 0 where it cannot be, or where the tile has an address.
+    """
+    tile = dst.buffer
+    if src.type.on_chip or not tile.on_chip or tile.address is not None:
+        return 0
     strides = reshape_strides(src.type.shape, src.type.strides, (tile.partitions, tile.row_elements))
     if strides is None or (strides[1] != 1 and tile.row_elements > 1) or strides[0] < tile.row_elements:
-        return None
+        return 0
     return strides[0]

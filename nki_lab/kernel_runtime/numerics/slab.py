@@ -18,7 +18,7 @@ import numpy as np
 from nki_lab.isa.dtype import F32
 from nki_lab.kernel_runtime.coverage import Added
 from nki_lab.kernel_runtime.footprint import Column, Mask, distinct
-from nki_lab.kernel_runtime.ir import Program, Variant, buffers_of_views
+from nki_lab.kernel_runtime.ir import Program, Variant, columns_of_views
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
 from nki_lab.kernel_runtime.path.follow import ops_of
 
@@ -175,16 +175,15 @@ def _products(program: Program, add: Mapping[int, Added], elided: Elided, shadow
         sizes_of[number] = types[0].partitions, types[0].free_size, types[1].free_size
     at = np.frombuffer(program.op_access, np.uint32)[ops].astype(np.int64)
     view = np.frombuffer(program.access_view, np.uint32)[at[:, None] + places_of[variant]].astype(np.int64)
-    tile = buffers_of_views(program)[view[:, 0]]
+    of_view = columns_of_views(program)
+    tile = of_view.buffer[view[:, 0]]
     order = np.argsort(tile, kind="stable")
     ops, view, tile, sizes = ops[order], view[order], tile[order], sizes_of[variant[order]]
-    views, numbers = program.views, view.tolist()
     adds = np.fromiter(((1 if (a := add.get(i, False)) is True else 0 if a is False else 2) for i in ops.tolist()), int)
     is_first = np.ones(len(ops), bool)
     is_first[1:] = tile[1:] != tile[:-1]
     first = np.maximum.accumulate(np.where(is_first, np.arange(len(ops)), 0))
-    fits = np.fromiter((views[number].full for number, _, _ in numbers), bool, len(ops))
-    fits &= (adds == ~is_first) & (sizes[:, 1:] == sizes[first, 1:]).all(1)
+    fits = of_view.full[view[:, 0]] & (adds == ~is_first) & (sizes[:, 1:] == sizes[first, 1:]).all(1)
     columns: list[Column] = []
     for operand in (1, 2):
         found, known = _submatrices(program, view[:, operand], elided, shadowed)
@@ -207,9 +206,8 @@ def _submatrices(
     program: Program, view: Column, elided: Elided, shadowed: Mask
 ) -> tuple[tuple[Column, Column, Column], Mask]:
     """Return root, pitch and offset of matmul operands, and of each whether it is in float32."""
-    buffer = buffers_of_views(program)[view]
-    views = program.views
-    offset = np.fromiter((views[number].offset for number in view.tolist()), np.int64, len(view))
+    of_view = columns_of_views(program)
+    buffer, offset = of_view.buffer[view], of_view.offset[view]
     row = np.ones(len(program.buffers), np.int64)
     used = distinct(buffer)
     row[used] = [program.buffers[number].row_elements for number in used.tolist()]

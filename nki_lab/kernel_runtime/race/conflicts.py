@@ -345,7 +345,7 @@ def shared_accesses(program: Program) -> Accesses:
 def _moved(program: Program) -> Mask:
     """The views with addresses from run time; `access_columns` has listed them."""
     out = np.zeros(len(program.views), bool)
-    out[[view.id for view in program.view_columns[1]]] = True
+    out[[view.id for view in program.view_columns.moved]] = True
     return out
 
 
