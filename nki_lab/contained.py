@@ -26,6 +26,10 @@ MEMORY_BYTES: Final = 8 << 30
 END_SECONDS: Final = 5.0
 """How long a process that has closed its stream may take to end."""
 
+_OBJECTS: Final = 2_000_000
+"""New objects between two collections of garbage in a copy. It ends soon, and its large trees are no garbage until
+then: of a file of 40,000 lines each collection would visit all."""
+
 _RESULT: Final = 0
 _NOTE: Final = 1
 
@@ -162,6 +166,7 @@ def _copy(function: Callable[[A], R], items: Sequence[A]) -> tuple[int, BinaryIO
     try:
         os.close(reading)
         bound_memory()
+        gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
         with os.fdopen(writing, "wb") as stream:
             _hosts.append(stream)
             for item in items:

@@ -132,25 +132,35 @@ class ModuleSource:
 
     def calls_on(self, line: int) -> Calls:
         """Return the calls and statement headers of the top-level statements that stand on a line."""
+        place = self._standing_on(line)
+        if place is None:
+            return self.calls
+        return self.once(("calls", place), lambda: _calls(self.tree.body[slice(*place)]))
+
+    def assigned_at(self, place: Extent) -> str:
+        """Return the name or attribute that the expression at a place is assigned to; "" where that is none."""
+        statements = self._standing_on(place[0])
+        body = self.tree.body if statements is None else self.tree.body[slice(*statements)]
+        return self.once(("assigned", statements), lambda: dict(_assigned(body))).get(place, "")
+
+    def _standing_on(self, line: int) -> tuple[int, int] | None:
+        """Return the first of the top-level statements that stand on a line, and the end of them; None where
+        statements do not stand in order.
+        """
         starts = self._starts
         if starts is None:
-            return self.calls
+            return None
         last = first = bisect_right(starts, line)
         body = self.tree.body
         while first and (body[first - 1].end_lineno or 0) >= line:
             first -= 1
-        return self.once(("calls", first, last), lambda: _calls(body[first:last]))
+        return first, last
 
     @cached_property
     def _starts(self) -> list[int] | None:
         """The lines on which the top-level statements begin; None where they do not stand in order."""
         starts = [first_line(node) for node in self.tree.body]
         return starts if all(map(le, starts, starts[1:])) else None
-
-    @cached_property
-    def assigned(self) -> dict[Extent, str]:
-        """The names and attributes that expressions are assigned to, by the places of the expressions."""
-        return dict(_assigned(self.tree))
 
     def once(self, key: Hashable, analysis: Callable[[], V]) -> V:
         """Return the result of an analysis of the module, which runs when it is first asked for."""
@@ -228,8 +238,9 @@ def _calls(nodes: Sequence[ast.AST]) -> Calls:
     return found
 
 
-def _assigned(tree: ast.Module) -> Iterator[tuple[Extent, str]]:
-    stack: list[ast.AST] = [tree]
+def _assigned(statements: Sequence[ast.stmt]) -> Iterator[tuple[Extent, str]]:
+    """Yield the places of expressions that are assigned to a name or an attribute, with that."""
+    stack: list[ast.AST] = list(reversed(statements))
     while stack:
         node = stack.pop()
         pairs: list[tuple[ast.expr, ast.expr | None]] = []

@@ -11,6 +11,7 @@ import pytest
 from nki_lab.rules import rule
 from nki_lab.source import known_facts, module, module_at, parsed, syntax_facts
 from nki_lab.source.callables import code_of
+from nki_lab.source.trees import extent
 
 TEXT = "import nki\n\n\n@nki.jit\ndef kernel(x):\n    return x\n"
 
@@ -47,11 +48,19 @@ def test_a_file_that_does_not_parse_has_no_module(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_module_that_is_shown_stands_for_its_file() -> None:
-    half_typed = syntax_facts("x = (\ny = 1\n", "k.py", as_typed=True).parsed
+    half_typed = syntax_facts("x = (\ny = 1\n", "shown.py", as_typed=True).parsed
     with half_typed.shown():
-        assert module_at("k.py") is half_typed
-        assert linecache.getlines("k.py") == ["x = (\n", "y = 1\n"]
-    assert module_at("k.py") is None
+        assert module_at("shown.py") is half_typed
+        assert linecache.getlines("shown.py") == ["x = (\n", "y = 1\n"]
+    assert module_at("shown.py") is None
+
+
+def test_what_an_expression_is_assigned_to_is_found_by_its_place() -> None:
+    text = "a = f(1)\nif x:\n    b.c, (d, e) = g(), (h(), 2)\n\n\ndef k():\n    t: int = f(3); u = f(4)\n    f(5)\n"
+    found = parsed(text, "places.py")
+    calls = [node for node in ast.walk(found.tree) if isinstance(node, ast.Call)]
+    names = {ast.unparse(node): found.assigned_at(extent(node)) for node in calls}
+    assert names == {"f(1)": "a", "g()": "b.c", "h()": "d", "f(3)": "t", "f(4)": "u", "f(5)": ""}
 
 
 def test_statements_above_a_module_leave_its_lines_alone() -> None:

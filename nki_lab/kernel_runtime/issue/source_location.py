@@ -75,7 +75,7 @@ def _assigned(program: Program, site: int) -> str:
     """Return the name that the call at a numbered site is assigned to; "" where that is none."""
     found = program.sites[site] if site >= 0 else None
     module = module_at(found.file) if found is not None and found.file else None
-    return "" if found is None or module is None else module.assigned.get(_extent(found), "")
+    return "" if found is None or module is None else module.assigned_at(_extent(found))
 
 
 _ours: Final[CodeTable[tuple[bool, bool]]] = CodeTable()
