@@ -124,6 +124,8 @@ def _is_safe_to_compile(statement: ast.stmt) -> bool:
     safe = True
     while stack:
         node, around = stack.pop()
+        if type(node) in _SIMPLE and _is_flat(node):
+            continue
         if isinstance(node, ast.Call | ast.ClassDef) and len(node.keywords) > _MOST_KEYWORDS:
             _require_different(node.keywords)
             safe = False
@@ -144,6 +146,27 @@ def _is_safe_to_compile(statement: ast.stmt) -> bool:
             deeper = inside._replace(twice=inside.twice + 1) if id(child) in finals else inside
             stack.append((child, deeper))
     return safe
+
+
+_SIMPLE: Final = frozenset((ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Assert))
+_flat: WeakSet[ast.AST] = WeakSet()
+"""Simple statements in which nothing is nested: most of a function are those of its former text."""
+
+
+def _is_flat(statement: ast.AST) -> bool:
+    """Return whether nothing in a statement changes the nesting of what it contains, or has too much of something."""
+    if statement in _flat:
+        return True
+    stack = [statement]
+    while stack:
+        node = stack.pop()
+        if type(node) in _NESTING or _is_left_out(node):
+            return False
+        if isinstance(node, ast.Call) and len(node.keywords) > _MOST_KEYWORDS:
+            return False
+        stack += branches(node)
+    _flat.add(statement)
+    return True
 
 
 def _require_different(keywords: Sequence[ast.keyword]) -> None:

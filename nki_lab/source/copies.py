@@ -29,17 +29,18 @@ def blanked_text(module: ModuleSource, node: ast.FunctionDef) -> str:
 def copies_in(module: ModuleSource) -> Mapping[ast.AST, ast.FunctionDef]:
     """Return the functions at a module's top level that are copies, each with the first one that it is a copy of.
 
-    Of a text with lines that cannot be read, nothing is a copy.
+    Of a text with lines that cannot be read, those functions are none that may lack some of them; and what stands below
+    such lines is no copy of what does not.
     """
     return module.once("copies", lambda: _copies_in(module))
 
 
 def _copies_in(module: ModuleSource) -> dict[ast.AST, ast.FunctionDef]:
-    alike: dict[tuple[int, int], list[ast.FunctionDef]] = {}
-    for node in () if module.unread else module.tree.body:
-        if isinstance(node, ast.FunctionDef) and not node.col_offset:
+    alike: dict[tuple[int, int, bool], list[ast.FunctionDef]] = {}
+    for node in module.tree.body:
+        if isinstance(node, ast.FunctionDef) and not node.col_offset and not module.lacks_lines_of(node):
             lines = (node.end_lineno or node.lineno) - first_line(node)
-            alike.setdefault((lines, len(node.name)), []).append(node)
+            alike.setdefault((lines, len(node.name), module.is_torn(first_line(node))), []).append(node)
     found: dict[ast.AST, ast.FunctionDef] = {}
     for nodes in alike.values():
         first: dict[str, ast.FunctionDef] = {}

@@ -54,13 +54,40 @@ def sites_of(facts: SyntaxFacts) -> tuple[CallSite, ...]:
 @settings(deadline=None, max_examples=150)
 @given(modules())
 def test_findings_and_calls_are_those_of_functions_that_are_looked_at_each(source: str) -> None:
-    facts = syntax_facts(source, "k.py")
+    assert_the_same_without_copies(source)
+
+
+def assert_the_same_without_copies(source: str) -> None:
+    facts = syntax_facts(source, "k.py", as_typed=True)
     found, sites = check_syntax(facts), sites_of(facts)
     with pytest.MonkeyPatch.context() as patch:
         for module in (api_calls, syntax_error, copies):
             patch.setattr(module, "copies_in", lambda _module: {})
-        fresh = syntax_facts(source + " ", "k.py")  # another text, so that nothing is known of it
+        fresh = syntax_facts(source + " ", "k.py", as_typed=True)  # another text, so that nothing is known of it
         assert (found, sites) == (check_syntax(fresh), sites_of(fresh))
+
+
+BROKEN = ("x = (", "    x = (", "    t = = 1", "def g(:", "@nki.jit(", "    )", "    if x:", "'", '    """', "  y = 1", "\\",
+          "    global ROWS, (", "    return ROWS = f_00", "else:")  # fmt: skip
+
+
+@settings(deadline=None, max_examples=300)
+@given(modules(), st.lists(st.tuples(st.integers(0, 60), st.sampled_from(BROKEN)), min_size=1, max_size=3))
+def test_findings_are_the_same_where_lines_of_the_text_cannot_be_read(
+    source: str, broken: list[tuple[int, str]]
+) -> None:
+    lines = source.split("\n")
+    for place, text in broken:
+        lines.insert(place % (len(lines) - 2), text)  # the end is changed below
+    assert_the_same_without_copies("\n".join(lines))
+
+
+def test_functions_away_from_lines_that_cannot_be_read_are_copies() -> None:
+    names = [f"f_{i:02}" for i in range(7)]
+    kernels = [HEADS[0].format(name) + BODIES[0] + "\n\n" for name in names]
+    parsed = syntax_facts(HEAD + "".join([*kernels[:3], "x = = (\n", *kernels[3:]]), "k.py", as_typed=True).parsed
+    found = {getattr(node, "name", ""): original.name for node, original in copies_in(parsed).items()}
+    assert found == {"f_01": "f_00", "f_02": "f_00", "f_04": "f_03", "f_05": "f_03", "f_06": "f_03"}
 
 
 def test_only_the_first_of_equal_kernels_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +118,7 @@ def test_a_copy_that_the_module_mentions_stays_kernel_code() -> None:
         lambda text: text.replace("f_01", "f_1"),  # columns differ
         lambda text: text.replace("return t", "return f_01", 2).replace("return f_01", "return f_00", 1),
         lambda text: text.replace("f_01(x):", "f_01(x):  # noqa"),
-        lambda text: text + "x = (\n",
+        lambda text: text.rstrip() + "\n    x = (\n",
     ],
     ids=["length", "own name", "comment", "unread lines"],
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.indirect import dynamic_select, dynamic_slice, moved
-from nki_lab.kernel_runtime.tensor.refusal import refuse
+from nki_lab.kernel_runtime.tensor.refusal import elements, refuse
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
 from nki_lab.printable import shown
@@ -190,7 +190,7 @@ def _bad_slice(tensor: StridedView, dim: int, spelled: str, first: int, last: in
         )
     return refuse(
         "NKI303",
-        f"{spelled} runs outside dimension {dim}, which has {size} elements",
+        f"{spelled} runs outside dimension {dim}, which has {elements(size)}",
         tensor,
         limit=f"0 <= start < stop <= {size}; bounds are not clipped",
         help=f"stop at min(stop, {size})" if last > size > first >= 0 else "",
@@ -234,7 +234,7 @@ def _wrapped(tensor: StridedView, dim: int, index: int, size: int) -> int:
         return position
     raise refuse(
         "NKI303",
-        f"index {index} of dimension {dim}, which has {size} elements",
+        f"index {index} of dimension {dim}, which has {elements(size)}",
         tensor,
         limit=f"{-size} <= index < {size}",
         measured=(position + 1, size),

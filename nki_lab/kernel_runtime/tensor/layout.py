@@ -9,7 +9,7 @@ from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.indirect import require_no_gather
 from nki_lab.kernel_runtime.tensor.pattern import Sizes, reshape_strides
-from nki_lab.kernel_runtime.tensor.refusal import bad_dimension, partition_refusal, refuse
+from nki_lab.kernel_runtime.tensor.refusal import bad_dimension, elements, partition_refusal, refuse
 from nki_lab.kernel_runtime.tensor.strided_view import Layout, StridedView
 from nki_lab.printable import shown
 
@@ -133,7 +133,7 @@ def reshape(tensor: StridedView, shape: object) -> Layout:
     if math.prod(new) != math.prod(old):
         raise refuse(
             "NKI305",
-            f"reshape: {old} has {math.prod(old)} elements, {new} has {math.prod(new)}",
+            f"reshape: {old} has {elements(math.prod(old))}, {new} has {math.prod(new)}",
             tensor,
             limit="a reshape keeps the number of elements",
         )

@@ -15,6 +15,11 @@ def describe(tensor: StridedView) -> str:
     return f"{name}{tensor._shape} {tensor._dtype.name} in {buffer.space.value}"
 
 
+def elements(count: int) -> str:
+    """Return a number of elements in words."""
+    return f"{count} element{'s' * (count != 1)}"
+
+
 def refuse(
     code: str,
     message: str,
