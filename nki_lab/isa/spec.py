@@ -77,6 +77,9 @@ class EngineState(Protocol):
     def multiply(self, left: NDArray[Any], right: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return left.T @ right, in `out` where it is given."""
 
+    def multiply_add(self, left: NDArray[Any], right: NDArray[Any], out: NDArray[Any]) -> None:
+        """Set out += left.T @ right."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unmodelled:

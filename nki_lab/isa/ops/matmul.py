@@ -368,13 +368,11 @@ class nc_matmul:
         stationary, moving = _dense(ins.stationary), _dense(ins.moving)
         if state.add is False:
             state.multiply(stationary, moving, out.dst)
-            return
-        product = state.multiply(stationary, moving)
-        np.add(
-            out.dst if state.add is True else np.where(state.add.reshape(product.shape), out.dst, np.float32(0)),
-            product,
-            out=out.dst,
-        )
+        elif state.add is True:
+            state.multiply_add(stationary, moving, out.dst)
+        else:
+            product = state.multiply(stationary, moving)
+            np.add(np.where(state.add.reshape(product.shape), out.dst, np.float32(0)), product, out=out.dst)
 
     def cost(use: Use) -> Cost:
         plain = _array_cost(use, use.dtypes["moving"], transposes=use.attrs["is_transpose"], **_dims(use))

@@ -119,6 +119,14 @@ def multiply(left: Array, right: Array, out: Array | None = None) -> Array:
     return product
 
 
+def multiply_add(left: Array, right: Array, out: Array) -> None:
+    """Set out += left.T @ right; left [K, M], right [K, N], out [M, N] of one dtype."""
+    if left.dtype == right.dtype == out.dtype == np.float32:
+        accumulate(left, right, out, add=True)
+    else:
+        np.add(out, multiply(left, right), out=out)
+
+
 def available() -> bool:
     """Whether products accumulate in place."""
     return _sgemm() is not None

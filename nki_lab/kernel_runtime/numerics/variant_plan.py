@@ -17,7 +17,7 @@ from nki_lab.isa.dtype import BF16, F16, F32, FP8, FP8_E8M0, TF32, DType, grid_c
 from nki_lab.isa.spec import Unmodelled, Use
 from nki_lab.kernel_runtime.coverage import Added
 from nki_lab.kernel_runtime.ir import Variant, View
-from nki_lab.kernel_runtime.numerics.blas import multiply
+from nki_lab.kernel_runtime.numerics.blas import multiply, multiply_add
 from nki_lab.kernel_runtime.numerics.conform import present
 from nki_lab.kernel_runtime.numerics.evacuation import copies_as_it_is
 from nki_lab.kernel_runtime.numerics.indirect import Resolver
@@ -84,6 +84,10 @@ class State:
     def multiply(self, left: Array, right: Array, out: Array | None = None) -> Array:
         """Return left.T @ right, in `out` where it is given."""
         return multiply(left, right, out)
+
+    def multiply_add(self, left: Array, right: Array, out: Array) -> None:
+        """Set out += left.T @ right."""
+        multiply_add(left, right, out)
 
 
 class EngineRegisters:

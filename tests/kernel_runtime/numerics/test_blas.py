@@ -1,4 +1,4 @@
-"""The threads that products take."""
+"""The threads that products take, and where their results go."""
 
 import threading
 from collections.abc import Iterator
@@ -141,3 +141,17 @@ def test_a_product_may_have_a_place_for_its_result() -> None:
     assert blas.multiply(left, right, out) is out
     assert (out == blas.multiply(left, right)).all()
     assert (out == left.T @ right).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "layout", [np.s_[:40, :60], np.s_[::2, ::2], np.s_[39::-1, :60]], ids=["dense", "steps", "back"]
+)
+def test_a_product_is_added_wherever_its_sums_lie(dtype: type[np.floating], layout: tuple[slice, slice]) -> None:
+    rng = np.random.default_rng(3)
+    left, right = (rng.integers(-9, 9, shape).astype(dtype) for shape in ((16, 40), (16, 60)))
+    memory = np.ones((80, 120), dtype)
+    sums = memory[layout]
+    blas.multiply_add(left, right, sums)
+    assert (sums == 1 + left.T @ right).all()
+    assert memory.sum() == memory.size + (left.T @ right).sum()
