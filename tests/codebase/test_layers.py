@@ -40,6 +40,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
             f"{KR}.options",
             f"{KR}.protocols",
             f"{KR}.garbage",
+            f"{KR}.number_sets",
             f"{KR}.progress",
             f"{KR}.vocabulary",
         ),

@@ -8,6 +8,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.footprint import Column, distinct
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
+from nki_lab.kernel_runtime.number_sets import ranked
 from nki_lab.kernel_runtime.tensor import Buffer
 
 Pairs = list[tuple[int, int]]
@@ -96,7 +97,7 @@ def load_of(
     if overlaps:
         more_op, more = _shared_twice(buffers, partition, size, times, overlaps)
         op, change = np.concatenate((op, more_op)), np.concatenate((change, more))
-    steps, position = np.unique(op, return_inverse=True)
+    steps, position = ranked(op)
     order = np.argsort(position, kind="stable")
     ends = np.searchsorted(position[order], np.arange(len(steps)), side="right") - 1
     total = change[order].cumsum(axis=0)[ends]

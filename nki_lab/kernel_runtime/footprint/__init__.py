@@ -15,9 +15,10 @@ from nki_lab.kernel_runtime.footprint.rectangles import (
     rect_of,
     share_bytes,
 )
-from nki_lab.kernel_runtime.footprint.runs import Column, Mask, distinct, in_both, progression, spread
+from nki_lab.kernel_runtime.footprint.runs import Column, Mask, progression, spread
 from nki_lab.kernel_runtime.footprint.wording import elements_of
 from nki_lab.kernel_runtime.footprint.written import WrittenPart
+from nki_lab.kernel_runtime.number_sets import distinct, in_both
 
 __all__ = [
     "Box",

@@ -18,13 +18,13 @@ from nki_lab.kernel_runtime.footprint.runs import (
     Runs,
     Table,
     classes,
-    distinct,
     merge,
     progression,
     single,
     spread,
 )
 from nki_lab.kernel_runtime.ir import Accesses, Program
+from nki_lab.kernel_runtime.number_sets import distinct
 from nki_lab.kernel_runtime.tensor import Buffer, ViewType
 
 _WHOLE: Final = 0  # key of the region that is the whole buffer

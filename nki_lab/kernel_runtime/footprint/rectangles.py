@@ -17,14 +17,13 @@ from nki_lab.kernel_runtime.footprint.runs import (
     Column,
     Runs,
     Table,
-    distinct,
-    in_both,
     merge,
     progression,
     single,
     spread,
 )
 from nki_lab.kernel_runtime.ir import View
+from nki_lab.kernel_runtime.number_sets import distinct, in_both
 from nki_lab.kernel_runtime.tensor import Buffer, ViewType
 
 Box = tuple[int, int, int, int]

@@ -15,6 +15,7 @@ from nki_lab.isa.dtype import BF16, DType
 from nki_lab.kernel_runtime.coverage import Added
 from nki_lab.kernel_runtime.footprint import Column, Mask, distinct
 from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns, columns_of_views
+from nki_lab.kernel_runtime.number_sets import ranked
 from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
 from nki_lab.kernel_runtime.numerics.evacuation import Evacuation, copies_as_it_is, evacuate
 from nki_lab.kernel_runtime.numerics.slab import Elided, Slab, Submatrix, find_slabs
@@ -152,7 +153,7 @@ def arguments_at_true_width(
     rows = np.flatnonzero(np.isin(accesses.buffer, names) & (True if ops is None else ops[accesses.op]))
     mere = program.ops_where(_only_copies)[accesses.op[rows]]
     buffers = accesses.buffer[rows]
-    views, place = np.unique(accesses.view[rows], return_inverse=True)
+    views, place = ranked(accesses.view[rows])
     sizes = np.fromiter((math.prod(program.views[view].type.shape) for view in views.tolist()), np.int64, len(views))
     read = np.bincount(buffers, sizes[place], minlength=len(program.buffers))
 
@@ -204,8 +205,7 @@ def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> Elided:
     into, out_of, tile, root = into[fits], out_of[fits], tile[fits], root[fits]
     # Rows lie apart as the types of both views have it.
     types = views.type[into] << _BITS_OF_TYPES | views.type[out_of]
-    kinds = distinct(types)
-    kind = np.searchsorted(kinds, types)
+    kinds, kind = ranked(types)
     sample = np.zeros(len(kinds), np.int64)
     sample[kind] = np.arange(len(kind))
     pairs = zip(into[sample].tolist(), out_of[sample].tolist(), strict=True)

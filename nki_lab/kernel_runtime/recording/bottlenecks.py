@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from nki_lab.kernel_runtime.number_sets import ranked
 from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.kernel_runtime.recording.digest import Digest, digest
 from nki_lab.kernel_runtime.recording.recording import Recording
@@ -133,7 +134,7 @@ def _waiting(recording: Recording, times: Digest, kind: str) -> list[Sentence]:
         return []
     row, rest = path.row[waits], path.rest[waits]
     site = whole(recording.rows["site"])[row].astype(np.int64) + 1
-    groups, group = np.unique(path.lane[waits] * (int(site.max()) + 1) + site, return_inverse=True)
+    groups, group = ranked(path.lane[waits] * (int(site.max()) + 1) + site)
     mine = group == np.bincount(group, weights=rest, minlength=len(groups)).argmax()
     longest = int(row[mine][rest[mine].argmax()])
     lane = recording.lanes[int(recording.rows["lane"][longest])]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from nki_lab.kernel_runtime.number_sets import distinct, ranked
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.columns import Array, Columns, Gathered, MemoryColumns, pieces, whole
 from nki_lab.kernel_runtime.vocabulary import SPACES
@@ -89,7 +90,7 @@ def _usage(lifetimes: Columns, buffers: Columns, chosen: Array) -> dict[str, Arr
     events = {
         space: _events(lifetimes, buffers, chosen & (space_of == SPACES.index(space))) for space in ("sbuf", "psum")
     }
-    times = np.unique(np.concatenate([times for times, _ in events.values()]))
+    times = distinct(np.concatenate([times for times, _ in events.values()]))
     columns: dict[str, Array] = {"time": times}
     for space, (own, level) in events.items():
         columns[space] = np.concatenate(([0], level))[np.searchsorted(own, times, "right")]
@@ -116,7 +117,7 @@ def _cores(lifetimes: Columns, buffers: Columns) -> list[int]:
     """The cores whose own memory has buffers in use."""
     buffer = whole(lifetimes["buffer"])
     on_chip = np.isin(whole(buffers["space"])[buffer], [SPACES.index("sbuf"), SPACES.index("psum")])
-    found: list[int] = np.unique(whole(buffers["core"])[buffer[on_chip]]).tolist()
+    found: list[int] = distinct(whole(buffers["core"])[buffer[on_chip]]).tolist()
     return found
 
 
@@ -139,10 +140,11 @@ def fill(start: Array, end: Array, core: Array, first: Array, count: Array, size
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     low = np.maximum(first, 0).astype(np.int64)
     high = low + count
-    times, place = np.unique(np.concatenate((start, end)), return_inverse=True)
+    times, place = ranked(np.concatenate((start, end)))
     # Partitions between two neighbouring bounds of the buffers are all alike: one of each stretch is enough.
     level = np.zeros(len(times), np.int64)
-    for one, partition in np.unique(np.stack((core, low)), axis=1).T.tolist():
+    width = int(low.max()) + 1
+    for one, partition in (divmod(key, width) for key in distinct(core.astype(np.int64) * width + low).tolist()):
         here = (core == one) & (low <= partition) & (partition < high)
         change = np.zeros(len(times), np.int64)
         np.add.at(change, place[: len(start)][here], size[here])

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from nki_lab.kernel_runtime.number_sets import distinct, equal_columns
 from nki_lab.kernel_runtime.recording.columns import Array, whole
 from nki_lab.kernel_runtime.recording.figures import REGULAR
 from nki_lab.kernel_runtime.recording.recording import Recording
@@ -151,12 +152,10 @@ def _places(recording: Recording, parent: Array, depth: Array, core: Array, used
         if not len(mine):
             continue
         around = np.where(parent[mine] >= 0, out[parent[mine]], -1)
-        _, first, group = np.unique(
-            np.concatenate((around[None], keys[:, mine])), axis=1, return_index=True, return_inverse=True
-        )
+        first, group = equal_columns(np.concatenate((around[None], keys[:, mine])))
         rank = np.empty(len(first), np.int64)
         rank[np.argsort(first)] = np.arange(len(first))  # in the order of the program
-        out[mine] = known + rank[group.reshape(-1)]
+        out[mine] = known + rank[group]
         known += len(first)
     return out
 
@@ -235,7 +234,7 @@ def _figures(
                 core=int(core[one]),
                 file=paths[int(sites["source"][site])] if site >= 0 else "",
                 line=int(sites["line"][site]) if site >= 0 else 0,
-                executions=len(np.unique(columns.execution[mine])),
+                executions=len(distinct(columns.execution[mine])),
                 iterations=len(mine),
                 begin=int(columns.begin[mine].min()),
                 end=int(columns.end[mine].max()),

@@ -13,6 +13,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Accesses, Program, View, access_columns, buffers_of_views
+from nki_lab.kernel_runtime.number_sets import ranked
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.tensor import psum
@@ -183,7 +184,7 @@ def _banks(
     for place, name in enumerate(variant.names):
         if variant.use.types[name].space is not psum:
             continue
-        views, inverse = np.unique(view_of[first + place], return_inverse=True)
+        views, inverse = ranked(view_of[first + place])
         keys = [_banks_of_view(program, allocation, program.views[number]) for number in views.tolist()]
         for number in range(max(map(len, keys))):
             missing = np.full(program.cores, -1)
