@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from nki_lab import contained
 from nki_lab.contained import Companion, SuddenEnd, in_copies
+from nki_lab.kernel_runtime.numerics.pool import Pool
 
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX's, where other tests have loaded it
 
@@ -49,6 +51,22 @@ def test_what_has_threads_of_its_own_is_not_copied(monkeypatch: pytest.MonkeyPat
     assert contained.can_fork() is (sys.platform == "linux")
     monkeypatch.setitem(sys.modules, "jax", sys)
     assert not contained.can_fork()
+
+
+@forks
+def test_a_copy_collects_garbage_seldom_and_its_host_as_before() -> None:
+    before = gc.get_threshold()
+    assert list(in_copies(lambda _: gc.get_threshold(), [0])) == [(2_000_000, *before[1:])]
+    assert gc.get_threshold() == before
+
+
+@forks
+def test_a_copy_is_made_while_memory_is_mapped() -> None:
+    for _ in range(20):
+        pool = Pool()
+        pool.foresee([64 << 20])
+        assert list(in_copies(lambda one: one.take(64 << 20).memory.nbytes, [pool])) == [64 << 20]
+        pool.close()
 
 
 @forks

@@ -126,8 +126,8 @@ def _is_safe_to_compile(statement: ast.stmt) -> bool:
         node, around = stack.pop()
         if type(node) in _SIMPLE and _is_flat(node):
             continue
-        if isinstance(node, ast.Call | ast.ClassDef) and len(node.keywords) > _MOST_KEYWORDS:
-            _require_different(node.keywords)
+        if (keywords := _too_many_keywords(node)) is not None:
+            _require_different(keywords)
             safe = False
         if type(node) not in _NESTING:
             inside = around._replace(twice=around.twice + 1) if _TWICE and _is_left_out(node) else around
@@ -160,13 +160,18 @@ def _is_flat(statement: ast.AST) -> bool:
     stack = [statement]
     while stack:
         node = stack.pop()
-        if type(node) in _NESTING or _is_left_out(node):
-            return False
-        if isinstance(node, ast.Call) and len(node.keywords) > _MOST_KEYWORDS:
+        if type(node) in _NESTING or _is_left_out(node) or _too_many_keywords(node) is not None:
             return False
         stack += branches(node)
     _flat.add(statement)
     return True
+
+
+def _too_many_keywords(node: ast.AST) -> list[ast.keyword] | None:
+    """Return the keywords of a call or class where the compiler would take too long over them."""
+    if isinstance(node, ast.Call | ast.ClassDef) and len(node.keywords) > _MOST_KEYWORDS:
+        return node.keywords
+    return None
 
 
 def _require_different(keywords: Sequence[ast.keyword]) -> None:

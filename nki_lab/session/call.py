@@ -171,7 +171,7 @@ class Call:
         """Have memory mapped for the values while the program is timed and checked."""
         if self.executor is None and not self.program.registers and self.launch.options.memory != "physical":
             with self._stage("check"):
-                self.tracker.finish()
+                self.tracker.finish()  # the checker's, which planning ahead asks for first
             with self._stage("numeric"):
                 self._prepared = self._new_executor()
                 self._prepared.foresee()

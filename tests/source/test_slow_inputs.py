@@ -77,6 +77,19 @@ def test_tables_of_numbers_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> 
     assert [item.line for item in found if item.code == "NKI101"] == [7]
 
 
+def test_statements_that_stay_are_not_looked_at_again_for_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked, look = [], syntax_error.branches
+    monkeypatch.setattr(syntax_error, "branches", lambda node: (looked.append(node), look(node))[1])
+    lines = [f"    a{i} = f(a, b=(1, c.d))\n" for i in range(200)]
+    document = Document("k.py")
+    document.update("def f(a, b, c):\n" + "".join(lines))
+    whole = len(looked)
+    looked.clear()
+    lines[100] = "    a100 = f(a)\n"
+    document.update("def f(a, b, c):\n" + "".join(lines))
+    assert 0 < len(looked) < whole / 20
+
+
 def test_calls_of_thousands_of_keywords_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     statements = 0
 

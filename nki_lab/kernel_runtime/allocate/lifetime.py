@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from nki_lab.kernel_runtime.footprint import Column, distinct
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
-from nki_lab.kernel_runtime.number_sets import ranked
+from nki_lab.kernel_runtime.number_sets import distinct, ranked
 from nki_lab.kernel_runtime.tensor import Buffer
 
 Pairs = list[tuple[int, int]]

@@ -102,7 +102,8 @@ class _Mapped:
         self._current: Block | None = None
         self._is_mapped = threading.Condition(self._lock)
         with suppress(RuntimeError):  # no thread can begin: the blocks are new ones, as without
-            # Not `threading.Thread`: it waits until the thread runs, which may be milliseconds.
+            # Not `threading.Thread`: it waits until the thread runs, which may be milliseconds. This one is not counted
+            # among Python's, and a copy of the process may be made beside it: it holds no lock that the copy asks for.
             _thread.start_new_thread(self._map, ())
 
     def _map(self) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 
 from nki_lab.isa.dtype import BF16, DType
 from nki_lab.kernel_runtime.coverage import Added
-from nki_lab.kernel_runtime.footprint import Column, Mask, distinct
+from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns, columns_of_views
-from nki_lab.kernel_runtime.number_sets import ranked
+from nki_lab.kernel_runtime.number_sets import distinct, ranked
 from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
 from nki_lab.kernel_runtime.numerics.evacuation import Evacuation, copies_as_it_is, evacuate
 from nki_lab.kernel_runtime.numerics.slab import Elided, Slab, Submatrix, find_slabs
