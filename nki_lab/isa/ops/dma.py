@@ -17,6 +17,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import INT32, UINT32
 from nki_lab.isa.ops.cycles import trust
 from nki_lab.isa.ops.shapes import native_or_float32, one_dtype, only
+from nki_lab.isa.ops.transposing import transpose_into
 from nki_lab.isa.spec import (
     HBM,
     SBUF,
@@ -292,7 +293,8 @@ class dma_copy:
 _TRANSPOSE_ROWS: Final = 16
 """Elements that are written one after the other (Trainium2 architecture guide, DMA transpose)."""
 
-_AXES: Final[Mapping[int, tuple[int, ...]]] = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
+_PLAIN: Final = (1, 0)
+_AXES: Final[Mapping[int, tuple[int, ...]]] = {2: _PLAIN, 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 """The permutation that dma_transpose does, by the rank of src."""
 
 
@@ -515,9 +517,11 @@ class dma_transpose:
         return {name: tuple(use.types[name].shape) for name in ("dst", "src")}
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
-        moved = ins.src.transpose(_AXES[ins.src.ndim])
         kept = getattr(ins, "kept", None)  # None: all rows are inside of the tensor
-        np.copyto(out.dst, moved, where=True if kept is None else kept)
+        if kept is None and ins.src.ndim == len(_PLAIN):
+            transpose_into(out.dst, ins.src)
+        else:
+            np.copyto(out.dst, ins.src.transpose(_AXES[ins.src.ndim]), where=True if kept is None else kept)
 
     dma_route = _transpose_route
 

@@ -18,6 +18,7 @@ from nki_lab.isa.dtype import BF16, F16, F32, FP8, FP8_E4M3, FP8_E4M3FN, FP8_E5M
 from nki_lab.isa.enums import matmul_perf_mode
 from nki_lab.isa.ops.cycles import DOC_226, PROFILES_V3, engine_cost, trust
 from nki_lab.isa.ops.shapes import Test, one_dtype
+from nki_lab.isa.ops.transposing import transpose_into
 from nki_lab.isa.spec import (
     ARRAY_BLOCK,
     ONCHIP,
@@ -363,7 +364,7 @@ class nc_matmul:
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         """`state.add`: False, True, or a mask in the shape of dst's view, of the elements that are added to."""
         if use.attrs["is_transpose"] and use.arch.generation >= 3 and ins.moving.shape[0] == ins.moving.shape[1]:
-            np.copyto(out.dst, ins.stationary.T)
+            transpose_into(out.dst, ins.stationary)
             return
         stationary, moving = _dense(ins.stationary), _dense(ins.moving)
         if state.add is False:
@@ -534,7 +535,7 @@ class nc_transpose:
             if not np.isfinite(flat).all():
                 np.copyto(out.dst, flat.T @ np.eye(flat.shape[0], dtype=np.float32), casting="unsafe")
                 return
-        np.copyto(out.dst, ins.data.T)
+        transpose_into(out.dst, ins.data)
 
     def cost(use: Use) -> Cost:
         if use.engine == "vector":
