@@ -479,6 +479,9 @@ def _elements(use: Use) -> int:
 Role = Literal["", "copy"]
 """`copy`: dst == src, cast to dst's dtype, and nothing else."""
 
+Arrangement = Literal["", "in order", "transposed"]
+"""Where the elements of a result come from; empty where they are computed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Instruction:
@@ -494,6 +497,9 @@ class Instruction:
     `continuous(use)` tells whether small changes of the inputs change the floating-point results little, so that the
     same arithmetic in float64 says what the exact result is. It is false of an instruction that compares its data,
     rounds to a grid of its own or draws random numbers; by default of one with an operator that `decides`.
+
+    `moves(use)` tells how dst has the elements of the only tensor that a call reads, with nothing done to them but a
+    cast to dst's dtype: `in order`, as every copy, or `transposed`, dst[F, P] = data[P, F].T. Other calls have none.
 
     An operand of kind `register_out` makes it one that writes a register. `register_value(use, values)` gives what it
     writes from the registers' contents before, None where these do not tell; without it the value is data, which only
@@ -527,6 +533,7 @@ class Instruction:
     precision: Callable[[Use], str]
     exact: Callable[[Use], bool]
     continuous: Callable[[Use], bool]
+    moves: Callable[[Use], Arrangement]
     cost: Callable[[Use], Cost] | Unmodelled
     beta1: Beta1 | Unmodelled
     example: Mapping[str, Any]
@@ -662,6 +669,7 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         "precision": _function(own.get("precision", "float32")),
         "exact": _function(own.get("exact", False)),
         "continuous": _function(own.get("continuous", _without_decisions)),
+        "moves": _function(own.get("moves", "in order" if "role" in own else "")),
         "beta1": _complete(own["beta1"], operands),
         "since": since,
         "until": until,

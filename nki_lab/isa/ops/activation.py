@@ -19,6 +19,7 @@ from nki_lab.isa.ops.registers import commanded, commands_registers, initial_giv
 from nki_lab.isa.ops.shapes import one_dtype, only
 from nki_lab.isa.spec import (
     ONCHIP,
+    Arrangement,
     Arrays,
     Beta1,
     Cost,
@@ -166,6 +167,10 @@ class activation:
     def exact(use: Use) -> bool:
         plain = use.value("scale") == 1.0 and use.value("bias") in (None, 0) and use.types["reduce_res"] is None
         return plain and use.attrs["op"].name in ("copy", "relu", "abs")
+
+    def moves(use: Use) -> Arrangement:
+        copies = activation.exact(use) and use.attrs["op"].name == "copy"
+        return "in order" if copies and use.attrs["reduce_cmd"] is commands.idle else ""
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         _activate(out.dst, ins, use)

@@ -25,6 +25,7 @@ from nki_lab.isa.spec import (
     PSUM,
     SBUF,
     Accumulation,
+    Arrangement,
     Arrays,
     Beta1,
     Contraction,
@@ -442,9 +443,10 @@ def _dense(operand: Array) -> Array:
 
     Strided ones would go round BLAS, single columns through its matrix-vector product, whose sums depend on the step.
     """
-    row, column = operand.strides
-    fine = column == operand.itemsize and row >= column * operand.shape[1] and operand.shape[1] > 1
-    return operand if fine else np.ascontiguousarray(operand)
+    (rows, columns), (row, column), size = operand.shape, operand.strides, operand.itemsize
+    fine = column == size and row >= column * columns and columns > 1
+    turned = row == size and column >= row * rows and rows > 1 and columns > 1
+    return operand if fine or turned else np.ascontiguousarray(operand)
 
 
 def _columns(values: Values, operand: str) -> int:
@@ -470,6 +472,12 @@ def _transpose_size(use: Use) -> Fault:
     if use.dims["P"] <= most and use.dims["F"] <= most:
         return None
     return f"data is {use.dims['P']} x {use.dims['F']}, the {use.engine} engine transposes at most {most} x {most}"
+
+
+def _multiplies(use: Use) -> bool:
+    """Whether a transpose is a product with an identity in which NaN and infinity spread."""
+    kind = use.dtypes["data"]
+    return use.engine == "tensor" and use.arch.generation == 2 and kind is not None and kind.is_float
 
 
 _IDENTITY: Final = Implicit(
@@ -525,12 +533,14 @@ class nc_transpose:
     precision = "native"
     exact = True
 
+    def moves(use: Use) -> Arrangement:
+        return "" if _multiplies(use) else "transposed"
+
     def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
         return {"dst": (use.dims["F"], use.dims["P"]), "data": (use.dims["P"], use.dims["F"])}
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
-        kind = use.dtypes["data"]
-        if use.engine == "tensor" and use.arch.generation == 2 and kind is not None and kind.is_float:
+        if _multiplies(use):
             flat = np.asarray(ins.data, np.float32)
             if not np.isfinite(flat).all():
                 np.copyto(out.dst, flat.T @ np.eye(flat.shape[0], dtype=np.float32), casting="unsafe")

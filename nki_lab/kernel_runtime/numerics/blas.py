@@ -81,15 +81,18 @@ def _pitch(array: Floats) -> int | None:
 def accumulate(left: Floats, right: Floats, out: Floats, *, add: bool) -> None:
     """Set out = left.T @ right, or out += left.T @ right; left [K, M], right [K, N], out [M, N] float32."""
     function = _sgemm()
-    pitches = (_pitch(left), _pitch(right), _pitch(out))
+    pitches, turned = [_pitch(left), _pitch(right), _pitch(out)], [False, False]
+    for place, operand in enumerate((left, right)):
+        if pitches[place] is None:
+            pitches[place], turned[place] = _pitch(operand.T), True
     if function is not None and None not in pitches and min(out.shape) > 0:
         (k, m), n = left.shape, right.shape[1]
         paced(
             (k, m, n),
             function,
             _ROW_MAJOR,
-            _TRANSPOSE,
-            _NO_TRANSPOSE,
+            _NO_TRANSPOSE if turned[0] else _TRANSPOSE,
+            _TRANSPOSE if turned[1] else _NO_TRANSPOSE,
             m,
             n,
             k,

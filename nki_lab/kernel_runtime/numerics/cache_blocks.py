@@ -29,8 +29,13 @@ _MADE: Final[Step] = (id, (None,))  # in the place of a call that an earlier ste
 
 
 def has_large_tiles(program: Program) -> bool:
-    """Check whether a program has on-chip tiles that may be worked on in blocks."""
-    return any(buffer.on_chip and 4 * buffer.partitions * buffer.row_elements >= LARGE for buffer in program.buffers)
+    """Check whether a program has elementwise results on the chip that may be worked on in blocks."""
+    return any(
+        variant.instruction.elementwise and is_out and kind.on_chip and 4 * kind.partitions * kind.free_size >= LARGE
+        for variant in program.variants
+        for name, is_out in zip(variant.names, variant.outs, strict=True)
+        if (kind := variant.use.types[name]) is not None
+    )
 
 
 def in_blocks(program: Program, steps: list[PlannedStep], fixed: Callable[[int], bool]) -> list[PlannedStep]:

@@ -50,6 +50,7 @@ from nki_lab.kernel_runtime.numerics.storage import (
     to_bytes,
 )
 from nki_lab.kernel_runtime.numerics.variant_plan import (
+    Place,
     PlannedStep,
     Registers,
     State,
@@ -120,6 +121,7 @@ class Executor:
         self._stored: frozenset[int] = frozenset()
         self._narrow: frozenset[int] = frozenset()
         self._evacuation = Evacuation()
+        self._propagated: Mapping[int, Mapping[int, Place]] = {}
 
     def run(self, *, final: bool) -> None:
         """Execute the ops issued and not yet executed."""
@@ -304,7 +306,7 @@ class Executor:
 
     def _adopt(self, plan: ProgramPlan) -> None:
         self._written, self._stored, self._narrow = plan.written, plan.stored, plan.narrow
-        self._evacuation = plan.evacuation
+        self._evacuation, self._propagated = plan.evacuation, plan.propagated
 
     def _shadowed(self) -> Mask:
         kinds = self._kinds
@@ -411,6 +413,9 @@ class Executor:
             return
         at = program.op_access[index]
         adds = add.get(index, False) if instruction.accumulation is not None else False
+        if index in self._propagated:
+            steps += [(index, step) for step in self._steps_elsewhere(index, variant, adds, steps)]
+            return
         known, views, bounds = self._bounds, [], []
         for number in program.access_view[at : at + len(variant.names)]:
             view = program.views[number]
@@ -426,10 +431,35 @@ class Executor:
                 state = self._state(core, adds, shared=key is not None)
             planned = plan.steps(views, bounds, state, self._scratch, self._resolver)
             if key is not None and plan.direct:
-                if len(self._planned) >= _REMEMBERED:
-                    self._planned.clear()
-                self._planned[key] = planned
+                self._keep_planned(key, planned)
         steps.extend([(index, step) for step in planned])
+
+    def _steps_elsewhere(self, index: int, variant: Variant, adds: Added, steps: list[PlannedStep]) -> list[Step]:
+        """Return the calls of a product that reads operands at other places; a call that prepares dst goes before."""
+        program, places = self.program, self._propagated[index]
+        at, core = program.op_access[index], program.core_of(index)
+        known, views, bounds, offsets = self._bounds, [], [], list[int]()
+        for position, number in enumerate(program.access_view[at : at + len(variant.names)]):
+            view, place = program.views[number], places.get(position)
+            buffer = view.buffer if place is None else program.buffers[place.buffer]
+            views.append(view)
+            bounds.append(known.get(buffer.id) or self._bind(buffer, index, steps))
+            offsets += (view.offset,) if place is None else place[1:]
+        shared = adds is True or adds is False
+        key = (variant.id, adds, core, *bounds, *offsets) if shared else None
+        planned = None if key is None else self._planned.get(key)
+        if planned is None:
+            plan = self._variant_plan(variant, bounds)
+            planned = plan.steps_elsewhere(views, bounds, places, self._state(core, adds, shared=shared))
+            if key is not None:
+                self._keep_planned(key, planned)
+        return planned
+
+    def _keep_planned(self, key: Hashable, planned: list[Step]) -> None:
+        """Keep planned calls for when the same op comes again."""
+        if len(self._planned) >= _REMEMBERED:
+            self._planned.clear()
+        self._planned[key] = planned
 
     def _state(self, core: int, adds: Added, *, shared: bool) -> State:
         """Return the state of a core for a call; one that is `shared` by all calls that add alike."""

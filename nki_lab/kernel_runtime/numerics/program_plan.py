@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -17,8 +18,10 @@ from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns, columns_of_views
 from nki_lab.kernel_runtime.number_sets import distinct, ranked
 from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
+from nki_lab.kernel_runtime.numerics.copy_propagation import Propagation, propagate_copies
 from nki_lab.kernel_runtime.numerics.evacuation import Evacuation, copies_as_it_is, evacuate
 from nki_lab.kernel_runtime.numerics.slab import Elided, Slab, Submatrix, find_slabs
+from nki_lab.kernel_runtime.numerics.variant_plan import Place
 from nki_lab.kernel_runtime.tensor import Buffer, reshape_strides
 
 _FEW: Final = 2
@@ -34,8 +37,9 @@ class ProgramPlan:
     ops that remain, among them the first op of each slab, which stands for all of it; `slabs` are by that op. `elided`
     are the sources of elided loads that other ops than slabs read, by their tile; `elided_count` counts all elided
     loads. `narrow` are the arguments that only slabs read: they stay at true width. `stored` are the results, and the
-    arguments that copies read, that are held at true width. `released` are, for each op, the tiles that nobody accesses
-    or asks for afterwards.
+    arguments that copies read, that are held at true width. `propagated` are the operands, by op and position, that
+    products read elsewhere than they say. `released` are, for each op, the tiles that nobody accesses or asks for
+    afterwards.
     """
 
     written: Mask
@@ -47,6 +51,7 @@ class ProgramPlan:
     narrow: frozenset[int]
     stored: frozenset[int]
     evacuation: Evacuation
+    propagated: Mapping[int, Mapping[int, Place]]
     released: Mapping[int, list[int]]
 
 
@@ -69,12 +74,19 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
     elided = _elided(program, usage, shadowed)
     tiles = np.flatnonzero(elided.pitch)
     found = find_slabs(program, usage, add, elided, shadowed) if program.options.matmul_order != "tile" else []
+    stored = _stored(program, usage)
+    evacuation = evacuate(program, usage, found, shadowed, stored) if found else Evacuation()
+    found = [item for item in found if _pays(item, evacuation)]
     remain = np.ones(len(program), bool)
     remain[usage.first_write[tiles]] = False
     remain[[op for item in found for op in item.ops]] = False
-    stored = _stored(program, usage)
-    evacuation = evacuate(program, usage, found, shadowed, stored) if found else Evacuation()
     remain[evacuation.ops] = False
+    propagation = Propagation()
+    if program.options.matmul_order != "tile":
+        fixed = elided.pitch > 0
+        fixed[[*_cells(found), *(tile for tiles in evacuation.carriers.values() for tile in tiles)]] = True
+        propagation = propagate_copies(program, usage, shadowed, remain, fixed)
+        remain[propagation.moves] = False
     accessed = usage.accessed_by(remain)
     remain[[item.first for item in found]] = True
     needed = {tile: elided.of(tile) for tile in tiles[accessed[tiles]].tolist()}
@@ -98,21 +110,44 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
         ),
         stored=stored | copied,
         evacuation=evacuation,
-        released=released_after(program, usage),
+        propagated=propagation.operands,
+        released=released_after(program, usage, propagation.last_read),
     )
 
 
-def released_after(program: Program, usage: BufferUsage) -> dict[int, list[int]]:
-    """Return for each op, of a device loop the last one, the tiles that nobody accesses or asks for afterwards."""
+def _pays(slab: Slab, evacuation: Evacuation) -> bool:
+    """Whether a slab takes less time than its products one by one.
+
+    With a single contraction step it does not, and its sums are no longer in the cache when somebody reads them (the
+    scores of attention: 64 MiB at a time); it does where they are results that nobody has to copy.
+    """
+    return len(slab.levels) > 1 or any(cell in evacuation.carriers for cell in slab.cells)
+
+
+def _cells(slabs: Iterable[Slab]) -> Iterator[int]:
+    """Yield the PSUM tiles of slabs."""
+    for slab in slabs:
+        yield from slab.cells
+
+
+def released_after(
+    program: Program, usage: BufferUsage, last_read: Mapping[int, int] = MappingProxyType({})
+) -> dict[int, list[int]]:
+    """Return for each op, of a device loop the last one, the tiles that nobody accesses or asks for afterwards.
+
+    `last_read` are later reads of tiles by ops that do not name them.
+    """
     out: dict[int, list[int]] = {}
     last_access = usage.last_access.copy()
+    for buffer, op in last_read.items():
+        last_access[buffer] = max(last_access[buffer], op)
     for region in program.regions:
         if region.parent < 0:
             last_access[(last_access >= region.first) & (last_access < region.end)] = region.end - 1
     wanted = (usage.is_output | usage.is_index).tolist()
-    for buffer, last, stays in zip(program.buffers, last_access.tolist(), wanted, strict=True):
-        if buffer.on_chip and not stays and buffer.kind not in ("input", "const"):
-            out.setdefault(last, []).append(buffer.id)
+    for item, last, stays in zip(program.buffers, last_access.tolist(), wanted, strict=True):
+        if item.on_chip and not stays and item.kind not in ("input", "const"):
+            out.setdefault(last, []).append(item.id)
     return out
 
 

@@ -165,7 +165,7 @@ _LEFT_ROOT, _LEFT, _RIGHT_ROOT, _RIGHT = 0, 2, 3, 5  # columns of `_Products.ope
 
 def _products(program: Program, add: Mapping[int, Added], elided: Elided, shadowed: Mask) -> tuple[_Products, Mask]:
     """Return the matmuls that may be part of a slab by themselves, and of each whether it fits into its chain."""
-    operands = {variant.id: places for variant in program.variants if (places := _operands(variant))}
+    operands = {variant.id: places for variant in program.variants if (places := plain_operands(variant))}
     ops = np.array(ops_of(program, operands), np.int64)
     variant = program.variant_column()[ops]
     places_of, sizes_of = (np.zeros((len(program.variants), 3), np.int64) for _ in range(2))
@@ -192,8 +192,10 @@ def _products(program: Program, add: Mapping[int, Added], elided: Elided, shadow
     return _Products(ops, tile, np.stack([*columns, *sizes.T], axis=1)), fits
 
 
-def _operands(variant: Variant) -> tuple[int, ...]:
-    """Return the places of dst, stationary and moving among the operands; none where a product is not for slabs."""
+def plain_operands(variant: Variant) -> tuple[int, ...]:
+    """Return the positions of dst, stationary and moving among the operands of a product of dense tiles in float32;
+    none for all others.
+    """
     product, use = variant.instruction.contraction, variant.use
     if product is None or not product.plain(use) or use.dtypes[product.dst] is not F32:
         return ()
@@ -224,7 +226,7 @@ def _roots(levels: Iterable[Level]) -> set[int]:
 def _grids(members: list[Chain], usage: BufferUsage, limit_bytes: int) -> Iterator[Slab]:
     """Yield complete rectangles of side-by-side tiles among chains of one key."""
     m, n = members[0].m, members[0].n
-    if n < _LEAST_COLUMNS:
+    if len(members) == 1 or n < _LEAST_COLUMNS:
         return
     cells = {(chain.left, chain.right): chain for chain in members}
     rows: dict[int, list[int]] = defaultdict(list)

@@ -7,9 +7,9 @@ memory the step is a plain call; otherwise a general step gathers, converts, com
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -59,6 +59,16 @@ Step = tuple[Callable[..., object], tuple[Any, ...]]
 
 PlannedStep = tuple[int, Step]
 """A call and the op that it belongs to."""
+
+
+class Place(NamedTuple):
+    """The place of a matrix: the buffer, its first element there, elements from row to row and from column to column."""
+
+    buffer: int
+    offset: int
+    row: int
+    column: int
+
 
 KEPT_WIDE: Final = frozenset({BF16, TF32, FP8_E8M0, *FP8})
 """Dtypes that stay in float32 without `precise`; float16 is rounded all the same (Beta 1 simulated it natively)."""
@@ -290,6 +300,26 @@ class VariantPlan:
             return [(round_to, (ins["src"], self.rounds[0], scratch, outs["dst"]))]
         call: Step = (self.numerics, (SimpleNamespace(**outs), SimpleNamespace(**ins), self.use, state))
         return [call, *rounding]
+
+    def steps_elsewhere(
+        self, views: list[View], bounds: list[Bound], places: Mapping[int, Place], state: State
+    ) -> list[Step]:
+        """Return the calls that execute one op some of whose operands, by position, are read at other places.
+
+        All operands lie as they are in shadows, whose results need no rounding; `bounds` are those of the places.
+        """
+        assert self.direct and not any(self.rounds)
+        ins, outs = self.empty.copy(), self.empty.copy()
+        for position, (view, bound, layout) in enumerate(zip(views, bounds, self.layout, strict=True)):
+            name, shape, strides, _, _, into, _ = layout
+            place = places.get(position)
+            if place is None:
+                array = strided(bound, view.type.dtype, view.offset, shape, strides)
+            else:
+                steps = place.row * bound.unit, place.column * bound.unit
+                array = ndarray(shape, bound.flat.dtype, bound.flat, (bound.base + place.offset) * bound.unit, steps)
+            (outs if into else ins)[name] = array
+        return [(self.numerics, (SimpleNamespace(**outs), SimpleNamespace(**ins), self.use, state))]
 
     def _store(self, views: list[View], bounds: list[Bound]) -> Step:
         """Return a copy of the upper halves of a shadow's numbers: those of true width, as the lower ones are zero.
