@@ -62,7 +62,7 @@ PlannedStep = tuple[int, Step]
 
 
 class Place(NamedTuple):
-    """The place of a matrix: the buffer, its first element there, elements from row to row and from column to column."""
+    """The place of a matrix: the buffer, its first element there, elements from row to row and column to column."""
 
     buffer: int
     offset: int
