@@ -7,7 +7,7 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from itertools import accumulate
@@ -248,7 +248,7 @@ def render(diagnostic: Diagnostic, *, source_line: Callable[[str, int], str] | N
             out += [f"{pad} |", f"{span.line} | {line}", f"{pad} | {' ' * start}{caret}{note}"]
         elif diagnostic.note:
             out.append(f"{pad} = note:  {diagnostic.note}")
-    for item in diagnostic.related:
+    for item in told(diagnostic.related):
         where = f" ({_file(item.span)}:{item.span.line}:{item.span.column})" if item.span else ""
         out.append(f"{pad} = note:  {item.message}{where}")
     if diagnostic.places:
@@ -267,7 +267,14 @@ def _file(span: Span) -> str:
 
 
 _MOST_LINES: Final = 12
-"""Most lines that a finding of several places names."""
+"""Most lines, and most other places, that a finding names."""
+
+
+def told(related: Sequence[Related]) -> Sequence[Related]:
+    """Return what readers are told of related places: the first ones, and how many more there are."""
+    if len(related) <= _MOST_LINES:
+        return related
+    return [*related[:_MOST_LINES], Related(f"and {len(related) - _MOST_LINES:,} more such places")]
 
 
 def _elsewhere(places: tuple[Span, ...]) -> str:

@@ -105,6 +105,17 @@ def test_an_editor_that_shows_no_other_places_reads_them() -> None:
     assert "with these arguments (line 9)" in shown.message
 
 
+@pytest.mark.parametrize("related", [True, False])
+def test_of_many_other_places_an_editor_gets_the_first(related: bool) -> None:
+    others = [Related(f"kernel_{number} too", Span("k.py", number + 2, 1, number + 2, 2)) for number in range(3000)]
+    found = diagnose("NKI121", "here", span=Span("k.py", 1, 1, 1, 2), related=others)
+    _, shown = diagnostic_of(found, place_of, related=related) or ("", None)
+    assert shown is not None
+    assert len(shown.related_information or ()) == (12 if related else 0)
+    assert shown.message.count(" too (line") == (0 if related else 12)
+    assert "and 2,988 more such places" in shown.message
+
+
 def test_a_finding_of_no_open_text_is_not_shown() -> None:
     assert diagnostic_of(diagnose("NKI213", "x", span=Span("other.py", 1, 1, 1, 2)), place_of, related=True) is None
     assert diagnostic_of(diagnose("NKI213", "x"), place_of, related=True) is None
