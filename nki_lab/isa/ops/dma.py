@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -293,9 +294,10 @@ class dma_copy:
 _TRANSPOSE_ROWS: Final = 16
 """Elements that are written one after the other (Trainium2 architecture guide, DMA transpose)."""
 
-_PLAIN: Final = (1, 0)
-_AXES: Final[Mapping[int, tuple[int, ...]]] = {2: _PLAIN, 3: (2, 1, 0), 4: (3, 1, 2, 0)}
+_AXES: Final[Mapping[int, tuple[int, ...]]] = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 """The permutation that dma_transpose does, by the rank of src."""
+
+_FEW: Final = 16  # matrices that are transposed one by one
 
 
 def _transposed(use: Use) -> tuple[int, ...] | None:
@@ -518,8 +520,11 @@ class dma_transpose:
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         kept = getattr(ins, "kept", None)  # None: all rows are inside of the tensor
-        if kept is None and ins.src.ndim == len(_PLAIN):
-            transpose_into(out.dst, ins.src)
+        middle = ins.src.shape[1:-1]
+        if kept is None and math.prod(middle) <= _FEW:
+            for place in np.ndindex(*middle):
+                matrix = (slice(None), *place)
+                transpose_into(out.dst[matrix], ins.src[matrix])
         else:
             np.copyto(out.dst, ins.src.transpose(_AXES[ins.src.ndim]), where=True if kept is None else kept)
 

@@ -80,7 +80,7 @@ def _copies(program: Program, usage: BufferUsage, cells: Mask, shadowed: Mask) -
         tile, cell = dst.buffer.id, src.buffer.id
         if not (cells[cell] and tiles[tile] and dst.full and src.full and usage.first_read[tile] > op):
             continue
-        if buffers[tile].on_chip and buffers[tile].address is None:
+        if buffers[tile].on_chip:
             found[tile] = (cell, op)
     return found
 

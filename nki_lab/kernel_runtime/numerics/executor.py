@@ -25,6 +25,7 @@ from nki_lab.kernel_runtime.numerics.evacuation import Evacuation
 from nki_lab.kernel_runtime.numerics.indirect import Inspection, Resolver, address_findings
 from nki_lab.kernel_runtime.numerics.loops import Interval, Loops
 from nki_lab.kernel_runtime.numerics.machine_memory import require_memory
+from nki_lab.kernel_runtime.numerics.overlays import overlays
 from nki_lab.kernel_runtime.numerics.placed import PhysicalMemory, PlacedMemory
 from nki_lab.kernel_runtime.numerics.pool import Block, Bound, Pool
 from nki_lab.kernel_runtime.numerics.program_plan import (
@@ -50,6 +51,7 @@ from nki_lab.kernel_runtime.numerics.storage import (
     to_bytes,
 )
 from nki_lab.kernel_runtime.numerics.variant_plan import (
+    KEPT_WIDE,
     Place,
     PlannedStep,
     Registers,
@@ -130,7 +132,7 @@ class Executor:
             require_memory(self.program.buffers, self.arrays)
         add = (self.tracker.finish() if final else self.tracker.advance()).add
         with np.errstate(all="ignore"), self._threads():
-            self._prepare()
+            self._prepare(final=final)
             plan: ProgramPlan | None = None
             released: Mapping[int, list[int]] = {}
             if self._loops is None and self.program.registers and not self.program.is_laid_out:
@@ -160,8 +162,9 @@ class Executor:
         program = self.program
         if self.done or self._physical is not None or program.registers or not len(program):
             return
-        self._prepare()
-        plan = plan_program(program, self.tracker.finish().add, self._shadowed())
+        add = self.tracker.finish().add
+        self._prepare(final=True)
+        plan = plan_program(program, add, self._shadowed())
         self._adopt(plan)
         sizes: list[int] = []
         for number in np.flatnonzero(plan.bound).tolist():
@@ -229,9 +232,15 @@ class Executor:
 
     # -- binding ---------------------------------------------------------------------------------------------------
 
-    def _prepare(self) -> None:
-        """Scan views and buffers that are new: some buffers must be held as bytes."""
+    def _prepare(self, *, final: bool = False) -> None:
+        """Scan views and buffers that are new: some buffers must be held as bytes.
+
+        Of a program that is complete, `final`, some that are placed over each other need not.
+        """
         program = self.program
+        apart: Mask | None = None
+        if final and not self._buffers_seen and self._physical is None and not program.registers:
+            apart = overlays(program, self.tracker.suspects)
         for view in program.views[self._views_seen :]:
             if view.type.dtype is not view.buffer.dtype and self._kinds.get(view.buffer.id) != BYTES:
                 self._make_bytes(view.buffer)
@@ -242,6 +251,9 @@ class Executor:
             if bound is not None:
                 self._kinds[buffer.id] = BYTES
                 self._bounds[buffer.id] = bound
+            elif apart is not None and apart[buffer.id]:
+                if not self._precise and buffer.dtype in KEPT_WIDE:  # as where the bytes are shared
+                    self._kinds[buffer.id] = BYTES
             elif buffer.address is not None and buffer.on_chip:
                 shared.update((item.id, item) for item in self._placed.add(buffer))
         for item in shared.values():

@@ -253,10 +253,10 @@ def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> Elided:
 
 def _row_pitch(dst: View, src: View) -> int:
     """Return elements from row to row when `src`, in HBM, is read as the partitions x dense row of the tile that `dst`
-    is all of; 0 where it cannot be, or where the tile has an address.
+    is all of; 0 where it cannot be.
     """
     tile = dst.buffer
-    if src.type.on_chip or not tile.on_chip or tile.address is not None:
+    if src.type.on_chip or not tile.on_chip:
         return 0
     strides = reshape_strides(src.type.shape, src.type.strides, (tile.partitions, tile.row_elements))
     if strides is None or (strides[1] != 1 and tile.row_elements > 1) or strides[0] < tile.row_elements:

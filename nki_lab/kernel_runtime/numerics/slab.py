@@ -155,7 +155,7 @@ def _chains(
     for row in np.flatnonzero(sound).tolist():
         rows = slice(int(starts[row]), int(ends[row]))
         buffer = int(tile[rows.start])
-        if program.buffers[buffer].address is None:
+        if shadowed[buffer]:
             _, _, left, _, _, right, _, m, n = operands[rows.start].tolist()
             yield relative[rows].tobytes(), Chain(products, rows, buffer, m, n, left, right)
 
