@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import linecache
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -49,9 +48,8 @@ def odd(kind: str, path: Path) -> Path:
 ODD = ("pipe", "device", "large", "link")
 
 
-def limited() -> None:
-    """Ends a process that takes much more memory than the limit of one file."""
-    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+LIMITED = ("sh", "-c", 'ulimit -v 4194304 && exec "$@"', "-", sys.executable, "-m", "nki_lab")
+"""Ends a process that takes much more memory than the limit of one file: 4 GiB."""
 
 
 @pytest.mark.parametrize("kind", ODD)
@@ -84,8 +82,8 @@ def test_a_folder_with_it_is_checked_to_the_end(kind: str, tmp_path: Path) -> No
     (tmp_path / "kernels.py").write_text(KERNEL)
     for name in ("helper.py", "test_kernels.py", "notebook.ipynb", "conftest.py"):
         odd(kind, tmp_path / name)
-    command = [sys.executable, "-m", "nki_lab", "check", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, preexec_fn=limited)
+    command = [*LIMITED, "check", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode in (1, 2), done.stderr
     assert done.stdout.count("error: NKI018") == 4
     assert "NKI901" not in done.stdout
@@ -107,8 +105,8 @@ def test_one_bad_file_costs_no_other_its_findings(tmp_path: Path) -> None:
     locked = tmp_path / "locked.py"
     locked.write_text("x = 1\n")
     locked.chmod(0)  # root reads it all the same
-    command = [sys.executable, "-m", "nki_lab", "check", "--format", "json", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, preexec_fn=limited)
+    command = [*LIMITED, "check", "--format", "json", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     found = {(Path(item["file"]).name, item["code"]) for item in json.loads(done.stdout)}
     refused = {"circle.py", "round.py", "nowhere.ipynb", "sparse.py", "pipe.py"} | (
         {"locked.py"} if os.getuid() else set()
@@ -166,7 +164,7 @@ def test_a_constant_that_is_no_file_of_a_size_is_refused(kind: str, tmp_path: Pa
 def test_settings_that_are_no_file_are_passed_over(kind: str, tmp_path: Path) -> None:
     odd(kind, tmp_path / "pyproject.toml")
     (tmp_path / "script.py").write_text("import nki_lab; print(nki_lab.compile.__name__)")
-    command = [sys.executable, "-m", "nki_lab", "run", "script.py"]
+    command = [*LIMITED, "run", "script.py"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
-                          preexec_fn=limited, env=os.environ | {"PYTHONPATH": str(Path(nki_lab.__file__).parents[1])})  # fmt: skip
+                          env=os.environ | {"PYTHONPATH": str(Path(nki_lab.__file__).parents[1])})  # fmt: skip
     assert done.stdout == "compile\n", done.stderr

@@ -171,7 +171,7 @@ def _write(folder: str, writer: int) -> None:
 
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("spawn")
     writers = [context.Process(target=_write, args=(str(tmp_path), writer)) for writer in range(3)]
     for item in writers:
         item.start()

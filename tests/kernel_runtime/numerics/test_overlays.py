@@ -60,7 +60,9 @@ TOGETHER = {
     "one instruction for both": text(LOADED + STORED + "nisa.tensor_copy(b, a)\n" + AGAIN),
     "written between": text(LOADED + "nisa.memset(b, 3.0)\n" + STORED),
     "some elements kept": text(
-        LOADED + STORED + "nisa.memset(mask, 1)\nnisa.tensor_copy_predicated(src=c, predicate=mask, dst=b)\nnisa.dma_copy(out[1], c)\n"
+        LOADED
+        + STORED
+        + "nisa.memset(mask, 1)\nnisa.tensor_copy_predicated(src=c, predicate=mask, dst=b)\nnisa.dma_copy(out[1], c)\n"
     ),
     "a result": text(TURNS).replace("return out", "return out, a"),
 }
