@@ -28,10 +28,10 @@ KEPT: Final = 4 * MOST_FILES
 
 _IMPORT: Final = re.compile(
     rb"(?:^(?:\xef\xbb\xbf)?|[:;])[ \t]*"
-    rb"(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))",
+    rb"(?:from[ \t]+([\w.\x80-\xff]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))",
     re.MULTILINE,
 )
-_WORD: Final = re.compile(rb"\w+")
+_WORD: Final = re.compile(rb"[\w\x80-\xff]+")  # in UTF-8, where letters beyond ASCII have such bytes
 _PASSED_OVER: Final = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist"})
 
 _Key = tuple[str, int, int]
@@ -71,7 +71,6 @@ def _found(path: str, names: frozenset[str], library: ModuleFinder, folders: tup
     modules = _names_of(path)
     packages = {item.encode() for item in _packages(folder, library)}
     wanted = {name.encode() for name in names}
-    words = re.compile(rb"\b(?:%s)\b" % b"|".join(map(re.escape, sorted(wanted))))
     found = []
     for candidate, key in _files(path, library, folders):
         imported = _imported(key, library.buffers)
@@ -79,7 +78,7 @@ def _found(path: str, names: frozenset[str], library: ModuleFinder, folders: tup
         beside = os.path.dirname(candidate) == folder
         if (
             (named and (beside or not imported.isdisjoint(packages)))
-            or (not imported.isdisjoint(modules) and (named or words.search(_text(candidate, library.buffers))))
+            or (not imported.isdisjoint(modules) and (named or _mentions(_text(candidate, library.buffers), wanted)))
         ) and candidate != path:
             found.append(candidate)
     own = (f"test_{stem}.py", f"{stem}_test.py")
@@ -187,6 +186,11 @@ def _imported(key: _Key, buffers: Mapping[str, Buffer]) -> frozenset[bytes]:
         while len(_imports) > KEPT:
             _imports.popitem(last=False)
     return _imports[key]
+
+
+def _mentions(text: bytes, wanted: set[bytes]) -> bool:
+    """Whether one of some names is a word of a text."""
+    return any(word.group() in wanted for word in _WORD.finditer(text))
 
 
 def _words(text: bytes) -> frozenset[bytes]:

@@ -54,6 +54,17 @@ def test_calls_are_found_anywhere_in_the_project(place: str, tmp_path: Path) -> 
     assert "NKI203" in codes(project(tmp_path, pkg__ops=KERNEL, **{place: CALL.format(rows=64)}))
 
 
+@pytest.mark.parametrize("name", ["weiß", "größe_2", "核", "kernel2"])
+@pytest.mark.parametrize(
+    "imports",
+    ["from pkg.ops import {0}\n", "import pkg.ops as ops\n{0} = ops.{0}\n", "from pkg import ops\n{0} = ops.{0}\n"],
+)
+def test_names_may_have_any_letters(name: str, imports: str, tmp_path: Path) -> None:
+    kernel = KERNEL.replace("def kernel", f"def {name}")
+    call = f"import numpy as np\n{imports.format(name)}\ndef test_it():\n    {name}(np.zeros((64, 64), np.float32))\n"
+    assert "NKI203" in codes(project(tmp_path, pkg__ops=kernel, tests__run=call))
+
+
 @pytest.mark.parametrize("place", [".venv__run", "env__lib__run", "node_modules__run", "build__run"])
 def test_environments_and_products_are_not_looked_into(place: str, tmp_path: Path) -> None:
     file = project(tmp_path, pkg__ops=KERNEL, **{place: CALL.format(rows=64)})
