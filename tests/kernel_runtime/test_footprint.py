@@ -15,7 +15,7 @@ from nki_lab.kernel_runtime.footprint import WrittenPart, cells_of, elements_of,
 from nki_lab.kernel_runtime.ir import Accesses, Program, View
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.race.findings import writes_twice
-from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, shared_hbm, view_type, whole
+from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, sbuf, shared_hbm, view_type, whole
 from tests.kernel_runtime.drawn_kernels import elements
 
 # -- views of one buffer -----------------------------------------------------------------------------------------------
@@ -84,6 +84,47 @@ def test_views_have_a_cell_in_common_where_they_have_a_byte(views: list[View]) -
         for a, one in enumerate(views):
             for b, other in enumerate(views):
                 assert bool(cells[a] & cells[b]) == bool(elements(one) & elements(other))
+
+
+@st.composite
+def views_of_placed_tensors(draw: st.DrawFn) -> list[View]:
+    """Some views of tensors that are placed on the chip, many of them over each other."""
+    views: list[View] = []
+    for number in range(draw(st.integers(1, 4))):
+        rows, columns = draw(st.sampled_from([1, 32, 64])), draw(st.lists(st.sampled_from([1, 2, 3, 4]), max_size=2))
+        dtype = draw(st.sampled_from(["float32", "bfloat16", "uint8"]))
+        place = draw(st.sampled_from([0, 32])), draw(st.integers(0, 6)) * dtype_of(dtype).nbytes
+        buffer = Buffer(number, sbuf, dtype_of(dtype), (rows, *columns), address=place)
+        for _ in range(draw(st.integers(1, 3))):
+            part = whole(buffer)
+            for axis, size in enumerate(buffer.shape):
+                first = draw(st.sampled_from([0, 0, size // 2]))
+                step = draw(st.sampled_from([1, 1, 2]))
+                part = part[(*[slice(None)] * axis, slice(first, size, step))]
+            full = part._shape == buffer.shape
+            views.append(View(len(views), buffer, part._offset, view_type(part), None, full))
+    return views
+
+
+def on_the_chip(view: View) -> set[tuple[int, int]]:
+    """The partitions and bytes of a view of a placed tensor."""
+    buffer = view.buffer
+    assert buffer.address is not None
+    rows = (divmod(byte, buffer.partition_bytes) for byte in elements(view))
+    return {(buffer.address[0] + row, buffer.address[1] + byte) for row, byte in rows}
+
+
+@given(views_of_placed_tensors())
+def test_placed_tensors_have_a_cell_in_common_where_their_views_have_a_byte(views: list[View]) -> None:
+    program = Program("views", arch_of("trn2"), Options())
+    program.buffers, program.views = list({view.buffer.id: view.buffer for view in views}.values()), views
+    number = np.arange(len(views))
+    buffer = np.array([view.buffer.id for view in views], np.int64)
+    found = cells_of(program, Accesses(op=number, view=number, buffer=buffer, is_out=np.ones(len(views), bool)))
+    cells = [set(found.cell[found.access == n].tolist()) for n in number]
+    for a, one in enumerate(views):
+        for b, other in enumerate(views):
+            assert bool(cells[a] & cells[b]) == bool(on_the_chip(one) & on_the_chip(other))
 
 
 @given(views_of_a_buffer())

@@ -12,7 +12,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from nki_lab.kernel_runtime.footprint.rectangles import MOST_PAIRS, cut, flat, overlapping_groups, positive, rectangles
+from nki_lab.kernel_runtime.footprint.rectangles import (
+    MOST_PAIRS,
+    cut,
+    flat,
+    overlapping_groups,
+    placed_rectangles,
+    positive,
+    rectangles,
+)
 from nki_lab.kernel_runtime.footprint.runs import (
     Column,
     Runs,
@@ -137,11 +145,14 @@ def _cut(program: Program, keys: _Keys, store: Column, key: Column, groups: dict
 def _cut_one(buffer: Buffer, keys: _Keys, numbers: tuple[int, ...], group: list[Buffer] | None) -> Table:
     """Cells of the regions of one store."""
     found = [keys.found[number] for number in numbers]
+    offset, kinds = np.array([item[1] for item in found], np.int64), [item[2] for item in found]
     if group is None:
-        table = rectangles(buffer, np.array([item[1] for item in found], np.int64), [item[2] for item in found])
-        cells = None if table is None else cut(table)
-        if cells is not None:
-            return cells
+        table = rectangles(buffer, offset, kinds)
+    else:
+        table = placed_rectangles([member or buffer for member, _, _ in found], offset, kinds)
+    cells = None if table is None else cut(table)
+    if cells is not None:
+        return cells
     products = [_product(member or buffer, offset, kind, group is not None) for member, offset, kind in found]
     whole = [product for product in products if product is not None]
     if len(whole) < len(products):

@@ -173,6 +173,23 @@ def rectangles(buffer: Buffer, offset: Column, kinds: Sequence[ViewType | None])
     return None
 
 
+def placed_rectangles(members: Sequence[Buffer], offset: Column, kinds: Sequence[ViewType | None]) -> Rects | None:
+    """Return patterns of tensors in one memory as rectangles of its partitions and bytes; None where some are none.
+
+    `members` are the tensors, placed ones, of each pattern; without a type a pattern is all of its tensor.
+    """
+    alike: dict[tuple[int, int, ViewType | None], list[int]] = {}
+    for row, (buffer, kind) in enumerate(zip(members, kinds, strict=True)):
+        alike.setdefault((buffer.partition_bytes, buffer.nbytes, kind), []).append(row)
+    out = np.zeros((4, len(kinds)), np.int64)
+    for (width, size, kind), rows in alike.items():
+        at = np.array(rows, np.int64)
+        if not _fill(out, kind, at, offset[at], width, size):
+            return None
+    partition, byte = np.array([buffer.address for buffer in members], np.int64).T
+    return Rects(out[0] + partition, out[1] + partition, out[2] + byte, out[3] + byte, 0)
+
+
 def _fill(out: Column, kind: ViewType | None, at: Column, offset: Column, width: int, size: int) -> bool:
     """Write the rectangles of views of one type into columns `at`; False where they are none."""
     if kind is None:
