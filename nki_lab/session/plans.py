@@ -185,7 +185,8 @@ class PlanCache:
         with self._lock:
             dropped = [old] if (old := self._plans.pop(key, None)) is not None else []
             self._plans[key] = plan
-            while len(self._plans) > KEPT or sum(item.nbytes for item in self._plans.values()) > KEPT_BYTES:
+            # Not by their values, which say KeyError where an interrupt comes while a key is hashed.
+            while len(self._plans) > KEPT or sum(self._plans[item].nbytes for item in self._plans) > KEPT_BYTES:
                 dropped.append(self._plans.popitem(last=False)[1])
             unused = _unused(dropped)
         _close(unused)

@@ -131,7 +131,8 @@ def keep(key: Hashable | None, program: Program, structure: object, notes: list[
         return
     with _lock:
         _kept[key] = CachedProgram(program, structure, tuple(notes))
-        while len(_kept) > KEPT or sum(len(item.program) for item in _kept.values()) > ROWS:
+        # The values of an ordered dictionary say KeyError where an interrupt comes while a key is hashed.
+        while len(_kept) > KEPT or sum(len(_kept[item].program) for item in _kept) > ROWS:
             _kept.popitem(last=False)
 
 

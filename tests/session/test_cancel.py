@@ -8,7 +8,8 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from types import SimpleNamespace
 from typing import Any
 
 import nki
@@ -21,6 +22,7 @@ import nki_lab
 from nki_lab.kernel_runtime.issue.context import local
 from nki_lab.kernel_runtime.progress import Progress
 from nki_lab.result import Run
+from nki_lab.session import plans, programs
 
 X = np.linspace(0, 1, 128 * 256, dtype=np.float32).reshape(128, 256)
 MOST = 0.5
@@ -221,6 +223,34 @@ def test_an_interrupt_at_any_time_leaves_everything_usable() -> None:
         assert (x == X).all() or (x == 2 * X).all(), at
         assert gc.get_threshold() == threshold, at
         _is_usable()
+
+
+class Interrupting:
+    """A part of a key that is interrupted when it is hashed for the time that `left` counts to."""
+
+    left = -1
+
+    def __hash__(self) -> int:
+        Interrupting.left -= 1
+        if Interrupting.left == 0:
+            raise KeyboardInterrupt
+        return 1
+
+
+@pytest.mark.parametrize("number", range(1, 12))
+def test_an_interrupt_while_a_key_is_hashed_is_one(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = nki_lab.run(chain, X, 3, target="trn2")
+    plan: Any = SimpleNamespace(nbytes=1, busy=False, dropped=False)
+    cache = plans.PlanCache()
+    cache.add((Interrupting(),), plan)
+    monkeypatch.setattr(programs, "_kept", type(programs._kept)())
+    programs.keep((Interrupting(),), done.program, None, [])
+    for keep in (lambda: programs.keep((1,), done.program, None, []), lambda: cache.add((1,), plan)):
+        Interrupting.left = number
+        with suppress(KeyboardInterrupt):
+            keep()
+        Interrupting.left = -1
+    assert len(programs._kept) <= 2
 
 
 @pytest.mark.parametrize("phase", ["specialising", "timing", "checking", "numerics"])

@@ -84,8 +84,9 @@ def test_an_interrupt_is_heard_at_once_and_leaves_nothing(
     if act is _perfetto:  # a row takes 50 microseconds
         Recording(synthetic(ROWS // 20), {"kernel": "small", "target": "trn2"}).save(tmp_path / "small.nkirec")
         run = nki_lab.open(tmp_path / "small.nkirec")
-    start = time.perf_counter()
     act(run, tmp_path)  # what is worked out once is there from now on
+    start = time.perf_counter()
+    act(run, tmp_path)
     whole = time.perf_counter() - start
     before = _files(tmp_path)
     found = [_interrupted(lambda: act(run, tmp_path), whole * share) for share in SHARES]
