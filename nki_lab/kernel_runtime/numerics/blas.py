@@ -183,6 +183,8 @@ _QUICK: Final = 1 << 24  # multiplications: one thread takes a fifth of a millis
 _SAMPLES: Final = 3
 _SLOWER: Final = 4  # times: two threads that wait for each other take longer by far
 _LATE: Final = 2_000_000  # ns: and longer than the system interrupts a process for
+_HELD_UP: Final = 1.5  # times: of large products, which take longer than that, two in a row are enough
+_USUAL: Final = 0.03  # ns a multiplication by one thread, where nothing is learned yet: 67 GFLOP/s
 _PAUSES: Final = (50_000_000, 2_000_000_000)  # ns, the least and the most
 
 
@@ -191,17 +193,19 @@ class Pace:
 
     Both give the same bits. What one thread takes is learned from the first products of each small size, and of others
     no more than all threads together; a size is the number of multiplications, in powers of two. `now` and `alone` are
-    the clock, in ns, and the context of one thread.
+    the clock, in ns, and the context of one thread, `usual` the ns of a multiplication before anything is learned.
     """
 
     def __init__(
         self,
         now: Callable[[], int] = time.perf_counter_ns,
         alone: Callable[[], AbstractContextManager[None]] = single_thread,
+        usual: float = _USUAL,
     ) -> None:
-        self._now, self._alone = now, alone
+        self._now, self._alone, self._usual = now, alone, usual
         self._known: dict[int, tuple[int, float]] = {}  # the samples of a size, and the least ns a multiplication
         self._resume, self._pause = 0, _PAUSES[0] // 2
+        self._held_up = False  # the large product before
 
     def run(self, count: int, most: int, function: Callable[..., Any], *arguments: object) -> Any:
         """Call the function, a product of `count` multiplications by `most` threads, and return its result."""
@@ -217,12 +221,18 @@ class Pace:
         result = function(*arguments)
         end = self._now()
         took = end - start
-        if count > _QUICK and took * most < least * count:
-            self._known[size] = samples, took * most / count
-        elif took > _SLOWER * least * count + _LATE:
+        held_up = False
+        if count > _QUICK:
+            if took * most < least * count:
+                self._known[size] = samples, took * most / count
+            if not samples:
+                least = min(least, self._usual)
+            held_up = took > _HELD_UP * least * count
+        if took > _SLOWER * least * count + _LATE or (held_up and self._held_up):
             calm = start - self._resume
             self._pause = _PAUSES[0] if calm > _SLOWER * self._pause else min(2 * self._pause, _PAUSES[1])
             self._resume = end + self._pause
+        self._held_up = held_up
         return result
 
 

@@ -1,5 +1,6 @@
 """The threads that products take, and where their results go."""
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,9 +64,9 @@ def test_products_of_tiles_have_the_same_bits_with_any_number_of_threads(k: int,
 class Machine:
     """A clock, and products that take one nanosecond a multiplication alone, and `together` times that with others."""
 
-    def __init__(self) -> None:
+    def __init__(self, usual: float = math.inf) -> None:
         self.time, self.is_alone, self.together = 0, False, 0.5
-        self.pace = blas.Pace(lambda: self.time, self.alone)
+        self.pace = blas.Pace(lambda: self.time, self.alone, usual)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -101,6 +102,30 @@ def test_large_products_take_all_threads_from_the_first_on() -> None:
     assert not any(machine.run(large) for _ in range(20))
     machine.together = 4.5
     assert [machine.run(large), machine.run(large), machine.run(large)] == [False, True, False]
+
+
+def test_two_large_products_that_are_held_up_are_enough() -> None:
+    machine, large = Machine(), 30_000_000
+    assert not any(machine.run(large) for _ in range(20))
+    machine.together = 1.6
+    assert [machine.run(large) for _ in range(5)] == [False, False, True, True, False]  # for 50 ms
+    machine.together = 0.5
+    while machine.run(large):
+        pass
+    for _ in range(20):  # one now and then is nothing
+        machine.together = 1.6
+        assert not machine.run(large)
+        machine.together = 0.5
+        assert not machine.run(large)
+
+
+def test_large_products_that_are_held_up_from_the_first_on_are_noticed() -> None:
+    machine, large = Machine(usual=1.0), 30_000_000
+    machine.together = 3
+    assert [machine.run(large) for _ in range(4)] == [False, False, True, True]
+    slow = Machine(usual=0.2)  # than is usual, and alone on its processors: seen at once
+    assert [slow.run(large) for _ in range(5)] == [False, False, True, True, False]
+    assert not any(slow.run(large) for _ in range(20))
 
 
 def test_products_take_one_thread_for_a_while_where_others_make_them_wait() -> None:
