@@ -248,7 +248,7 @@ def render(diagnostic: Diagnostic, *, source_line: Callable[[str, int], str] | N
             out += [f"{pad} |", f"{span.line} | {line}", f"{pad} | {' ' * start}{caret}{note}"]
         elif diagnostic.note:
             out.append(f"{pad} = note:  {diagnostic.note}")
-    for item in told(diagnostic.related):
+    for item in shortened(diagnostic.related):
         where = f" ({_file(item.span)}:{item.span.line}:{item.span.column})" if item.span else ""
         out.append(f"{pad} = note:  {item.message}{where}")
     if diagnostic.places:
@@ -270,7 +270,7 @@ _MOST_LINES: Final = 12
 """Most lines, and most other places, that a finding names."""
 
 
-def told(related: Sequence[Related]) -> Sequence[Related]:
+def shortened(related: Sequence[Related]) -> Sequence[Related]:
     """Return what readers are told of related places: the first ones, and how many more there are."""
     if len(related) <= _MOST_LINES:
         return related

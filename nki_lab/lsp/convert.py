@@ -11,7 +11,7 @@ from typing import Final
 from lsprotocol import types as lsp
 
 from nki_lab import codes
-from nki_lab.diagnostic import Diagnostic, Related, Span, told
+from nki_lab.diagnostic import Diagnostic, Related, Span, shortened
 from nki_lab.printable import printable
 from nki_lab.query.links import code_link
 
@@ -72,7 +72,7 @@ def diagnostic_of(
         return None
     others: list[lsp.DiagnosticRelatedInformation] = []
     parts = [found.message, found.note]
-    for item in told((*found.related, *(Related("here too", span) for span in found.places))):
+    for item in shortened((*found.related, *(Related("here too", span) for span in found.places))):
         location = place(item.span) if item.span is not None and related else None
         if location is not None:
             others.append(lsp.DiagnosticRelatedInformation(location, printable(item.message)))

@@ -9,7 +9,7 @@ from typing import Final
 
 from IPython.display import display as draw
 
-from nki_lab.diagnostic import Diagnostic, Span, render, told
+from nki_lab.diagnostic import Diagnostic, Span, render, shortened
 from nki_lab.export.findings import by_severity, counts
 from nki_lab.magic.cell import Cell
 from nki_lab.magic.runs import Runs
@@ -95,7 +95,7 @@ def _finding(item: Diagnostic, cell: Cell) -> str:
     parts = [title, _source(item)]
     if item.note:
         parts.append(f'<p class="more code">{escape(item.note)}</p>')
-    related = (_at(part.span, cell, "{message} ({place})", part.message) for part in told(item.related))
+    related = (_at(part.span, cell, "{message} ({place})", part.message) for part in shortened(item.related))
     parts += [f'<p class="more">{escape(text)}</p>' for text in related]
     parts += [
         f'<p class="more"><span class="quiet">{label}</span> {escape(text)}</p>'
