@@ -271,10 +271,11 @@ _MOST_LINES: Final = 12
 
 
 def shortened(related: Sequence[Related]) -> Sequence[Related]:
-    """Return what readers are told of related places: the first ones, and how many more there are."""
+    """Return the related places that readers are told of: the first ones, and how many more there are."""
     if len(related) <= _MOST_LINES:
         return related
-    return [*related[:_MOST_LINES], Related(f"and {len(related) - _MOST_LINES:,} more such places")]
+    more = len(related) - _MOST_LINES
+    return [*related[:_MOST_LINES], Related(f"and {more:,} more such place{'s' * (more > 1)}")]
 
 
 def _elsewhere(places: tuple[Span, ...]) -> str:

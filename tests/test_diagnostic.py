@@ -84,11 +84,13 @@ def test_a_full_diagnostic_reads_from_cause_to_remedy() -> None:
     )
 
 
-@pytest.mark.parametrize(("count", "told", "more"), [(12, 12, ""), (13, 12, "1"), (5000, 12, "4,988")])
+@pytest.mark.parametrize(
+    ("count", "told", "more"), [(12, 12, ""), (13, 12, "1 more such place"), (5000, 12, "4,988 more such places")]
+)
 def test_of_many_other_places_the_first_are_told(count: int, told: int, more: str) -> None:
     others = [Related(f"kernel_{number} too", Span("k.py", number + 2, 5, number + 2, 6)) for number in range(count)]
     notes = [line for line in shown("", diagnose("NKI121", "here", related=others)).split("\n") if "= note:" in line]
-    last = [f"  = note:  and {more} more such places"] if more else []
+    last = [f"  = note:  and {more}"] if more else []
     assert notes == [*(f"  = note:  kernel_{number} too (k.py:{number + 2}:5)" for number in range(told)), *last]
     assert len(diagnose("NKI121", "here", related=others).as_dict()["related"]) == count
 

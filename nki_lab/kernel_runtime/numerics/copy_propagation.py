@@ -102,7 +102,8 @@ def propagate_copies(program: Program, usage: BufferUsage, shadowed: Mask, remai
 
 def _move(variant: Variant, precise: bool) -> _Move | None:
     """Return the move that a variant is, between tiles on the chip and with nothing rounded; None for all others."""
-    if not variant.instruction.moves(variant.use) or len(variant.names) != _TWO or variant.outs != (True, False):
+    arrangement = variant.instruction.moves(variant.use)
+    if not arrangement or len(variant.names) != _TWO or variant.outs != (True, False):
         return None
     dst, src = (variant.use.types[name] for name in variant.names)
     if not (dst.on_chip and src.on_chip) or dst.indirect or src.indirect or not dst.dtype.is_float:
@@ -110,7 +111,7 @@ def _move(variant: Variant, precise: bool) -> _Move | None:
     if dst.free_strides not in ((), (1,)) or dst.partition_step != 1 or len(src.free_strides) > 1:
         return None
     step = src.innermost_stride
-    transposed = variant.instruction.moves(variant.use) == "transposed"
+    transposed = arrangement == "transposed"
     sizes = (src.free_size, src.partitions) if transposed else (src.partitions, src.free_size)
     if (dst.partitions, dst.free_size) != sizes or step < 1 or variant.instruction.updates(variant.use):
         return None
@@ -188,7 +189,8 @@ class _Search:
             if is_relay[source]:
                 filled = _moved_on(dst, src, move, parts[source])
             elif is_source[source] and last_write[source] < op:
-                filled = [_part(dst, move, src)]
+                place = Place(source, src.offset, src.type.strides[0], move.step)
+                filled = _parts(dst, move, [_Segment(0, src.type.free_size, place)])
             else:
                 filled = []
             if filled and _join(parts[relay], filled):
@@ -201,16 +203,6 @@ class _Search:
         """Return the ops that access a relay, in order."""
         ops: Column = np.flatnonzero(np.bincount(self._op[relays[self._buffer]], minlength=1))
         return ops
-
-
-def _part(dst: View, move: _Move, src: View) -> _Part:
-    """Return the part of a relay that a move fills from a tile that is none."""
-    row, column = divmod(dst.offset, dst.buffer.row_elements)
-    down, across = src.type.strides[0], move.step
-    if move.transposed:
-        down, across = across, down
-    place = Place(src.buffer.id, src.offset, down, across)
-    return _Part(row, row + move.rows, column, column + move.columns, place)
 
 
 def _moved_on(dst: View, src: View, move: _Move, parts: list[_Part]) -> list[_Part]:
