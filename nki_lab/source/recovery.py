@@ -6,7 +6,7 @@ import ast
 import keyword
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypedDict
@@ -57,6 +57,7 @@ def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], a
     body: list[ast.stmt] = []
     failures: list[SyntaxError] = []
     unread: set[int] = set()
+    stretch = _Stretch()
     spent = piece = 0
 
     def again(text: str) -> ast.Module:
@@ -74,11 +75,14 @@ def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], a
         if tree is None:
             part = ["" for _ in range(above)] + _part(lines, start, starts[piece])
             found = _around(part, failure, again if spent < CHARACTERS else None)
-            tree = found.tree
             failures += [_moved(item, start - above) for item in found.failures]
             unread.update(line + start - above for line in found.unread)
-        move(tree.body, start - above)
-        body += tree.body
+            move(found.tree.body, start - above)
+            body += stretch.without_repeated(found.tree.body, unread)
+        else:
+            move(tree.body, start - above)
+            body += tree.body
+            stretch = _Stretch()
     return Recovered(ast.Module(body=body, type_ignores=[]), tuple(failures or [whole]), frozenset(unread))
 
 
@@ -283,6 +287,47 @@ def _mention(tree: ast.Module, lines: Sequence[str], unread: set[int]) -> None:
                 body[position] = ast.If(test=test, body=mentions, orelse=[], **place)
             elif isinstance(node, ast.If):
                 node.body[:0] = mentions
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Statements at module level, one after the other, that could not be read: the first `If` mentions for all of them.
+
+    It mentions each name once: a text in which every line is broken has thousands of lines, and few names.
+    """
+
+    head: ast.If | None = None
+    read: set[str] = field(default_factory=set)
+    bound: set[str] = field(default_factory=set)
+
+    def without_repeated(self, body: list[ast.stmt], unread: Collection[int]) -> list[ast.stmt]:
+        """Return the statements of the next piece; none where the head of the stretch mentions what they do."""
+        node = body[0] if len(body) == 1 else None
+        mentions = node.body if isinstance(node, ast.If) and node.lineno in unread else []
+        if not isinstance(node, ast.If) or not mentions or any(item.lineno != node.lineno for item in mentions):
+            self.head = None
+            return body
+        if self.head is None:
+            self.head, self.read, self.bound = node, set(), set()
+        mentions = list(filter(self._is_new, mentions))
+        if self.head is node:
+            return body
+        self.head.body += mentions
+        self.head.end_lineno, self.head.end_col_offset = node.end_lineno, node.end_col_offset
+        return []
+
+    def _is_new(self, mention: ast.stmt) -> bool:
+        """Leave the names in a statement of `_statements` that are new; return whether there are any."""
+        match mention:
+            case ast.Expr(value=ast.Tuple(elts=items)):
+                new = {item.id: item for item in items if isinstance(item, ast.Name) and item.id not in self.read}
+                mention.value.elts = list(new.values())
+                self.read.update(new)
+                return bool(new)
+            case ast.Assign(targets=[ast.Name(id=name)]) if name not in self.bound:
+                self.bound.add(name)
+                return True
+        return False
 
 
 def _bodies(tree: ast.Module) -> Iterator[list[ast.stmt]]:
