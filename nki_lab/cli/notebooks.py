@@ -87,7 +87,7 @@ class Notebook:
             if cell is not None:
                 number, start = cell
                 name = f"{self.file}:cell {number}"
-                placed = replace(item, line=item.line - start, end_line=item.end_line - start)
+                placed = item._replace(line=item.line - start, end_line=item.end_line - start)
                 found[name] = (*found.get(name, ()), placed)
         return found
 

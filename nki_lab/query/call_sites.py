@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from nki_lab.query.reach import Operation, Reach
 from nki_lab.rules.api_calls import NkiCall, nki_calls
@@ -49,8 +49,7 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
 """Reasons why a call is not checked fully, by their names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallSite:
+class CallSite(NamedTuple):
     """A call of a function of NKI's, and how much of it is checked.
 
     `line` counts from 1, `column` is a 0-based UTF-8 byte; `end_line` and `end_column` are the place behind it. `name`
@@ -127,11 +126,11 @@ def reached_elsewhere(
     def seen(item: CallSite) -> CallSite:
         place = (item.line, item.column)
         if place in known:
-            return replace(item, state="fully", reason="")
+            return item._replace(state="fully", reason="")
         if item.state in ("by name", "skipped") and place in guessed:
-            return replace(item, state="partly", reason="assumed-arguments")
+            return item._replace(state="partly", reason="assumed-arguments")
         if item.reason == "never-called" and item.function in entered:
-            return replace(item, reason="other-branch")
+            return item._replace(reason="other-branch")
         return item
 
     return tuple(map(seen, sites))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from nki_lab.diagnostic import Diagnostic
@@ -50,17 +49,11 @@ class EqualFunctions:
         def line_of(line: int) -> int:
             return line + by if known.first <= line <= known.last else line
 
-        moved: KernelEvaluation = moved_lines(known.found, line_of, self._facts.file)
-        reach = moved.reach
-        return replace(
-            moved,
-            depends=_renamed(moved.depends, known.name, node.name),
-            reach=replace(
-                reach,
-                entered=_renamed(reach.entered, known.name, node.name),
-                exhausted=_renamed(reach.exhausted, known.name, node.name),
-            ),
-        )
+        def renamed(names: frozenset[str]) -> frozenset[str]:
+            return _renamed(names, known.name, node.name)
+
+        moved: KernelEvaluation = moved_lines(known.found, line_of, self._facts.file, renamed)
+        return moved
 
     def keep(self, key: Hashable, node: ast.FunctionDef, found: KernelEvaluation) -> None:
         """Remember an evaluation, unless its findings speak of the function by name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -240,8 +240,14 @@ def _lines_between(then: tuple[Block, ...], now: tuple[Block, ...]) -> LineOf | 
 # -- lines that have moved -----------------------------------------------------------------------------------------
 
 
-def moved_lines(result: object, line_of: LineOf, file: str) -> Any:
-    """Return a result with the lines of `file` mapped."""
+def _as_it_is(names: frozenset[str]) -> frozenset[str]:
+    return names
+
+
+def moved_lines(
+    result: object, line_of: LineOf, file: str, renamed: Callable[[frozenset[str]], frozenset[str]] = _as_it_is
+) -> Any:
+    """Return a result with the lines of `file` mapped, and the functions that one evaluation came to `renamed`."""
 
     def places(table: Mapping[Place, V]) -> dict[Place, V]:
         return {(line_of(line), column): value for (line, column), value in table.items()}
@@ -256,6 +262,8 @@ def moved_lines(result: object, line_of: LineOf, file: str) -> Any:
             assumed=operations(reach.assumed),
             unknown=operations(reach.unknown),
             omitted=operations(reach.omitted),
+            entered=renamed(reach.entered),
+            exhausted=renamed(reach.exhausted),
             ends=frozenset((name, line_of(line) if name == file else line) for name, line in reach.ends),
         )
 
@@ -267,6 +275,7 @@ def moved_lines(result: object, line_of: LineOf, file: str) -> Any:
                 variables=places(result.variables),
                 issued=places(result.issued),
                 expressions=places(result.expressions),
+                depends=renamed(result.depends),
                 reach=moved_reach(result.reach),
             )
         case Estimate():

@@ -11,7 +11,7 @@ from typing import Final
 from weakref import ReferenceType, ref
 
 from nki_lab.source.scopes import OWN_SCOPE, bound_by, outer_parts
-from nki_lab.source.trees import FUNCTIONS, attribute_path, children_without_constants, parameters
+from nki_lab.source.trees import FUNCTIONS, attribute_path, children, parameters
 
 _PACKAGES: Final = ("neuronxcc.nki", "nki")
 _ENTRIES: Final = frozenset({"jit", "baremetal", "benchmark", "profile", "trace", "simulate", "simulate_kernel"})
@@ -103,6 +103,8 @@ class NameUses:
 
     def binder(self, name: str) -> NameUses | None:
         """Return the scope that binds the name which this scope mentions."""
+        if binds(name, self):
+            return self
         return next((item for item in self.enclosing() if binds(name, item)), None)
 
 
@@ -115,24 +117,14 @@ def names_of(tree: ast.Module, before: NameUses | None = None, *, again: bool = 
     module = NameUses(tree)
     known = {} if before is None else {item.node: item for item in before.children}
     parts = {} if before is None else _parts_of_changed(before, tree)
-    stack: list[tuple[ast.AST, NameUses]] = [(tree, module)]
-    while stack:
-        node, scope = stack.pop()
-        if again and type(node) in _PLAIN:
-            part = parts.get(node) or _part(node)
-            if part is not None:
-                scope.parts[node] = part
-                scope.include(part)
-                continue
-        if type(node) not in OWN_SCOPE:
-            _note(node, scope)
-            stack.extend([(child, scope) for child in _evaluated_children(node)])
-        else:
-            stack.extend((item, scope) for item in outer_parts(node))
+    pending: list[tuple[NameUses, list[ast.AST]]] = [(module, [*tree.body])]
+    while pending:
+        scope, nodes = pending.pop()
+        for node in _noted(nodes, scope, parts if again else None):
             inner = known.get(node)
             if inner is None:
                 inner = NameUses(node)
-                stack.extend((item, inner) for item in _entered(inner))
+                pending.append((inner, _entered(inner)))
             scope.adopt(inner)
     return module
 
@@ -147,14 +139,45 @@ def _parts_of_changed(before: NameUses, tree: ast.Module) -> dict[ast.AST, NameU
 def _part(statement: ast.AST) -> NameUses | None:
     """Return what a statement mentions; None where a scope begins in it."""
     part = NameUses(statement)
-    stack = [statement]
+    return None if _noted([statement], part, None) else part
+
+
+def _noted(stack: list[ast.AST], scope: NameUses, parts: dict[ast.AST, NameUses] | None) -> list[ast.AST]:
+    """Note what nodes mention in a scope, the last one first; return the nodes of the scopes that begin in them.
+
+    With `parts`, what plain statements mention is kept by itself, and taken from there where it is known.
+    """
+    inner: list[ast.AST] = []
     while stack:
         node = stack.pop()
-        if type(node) in OWN_SCOPE:
-            return None
-        _note(node, part)
-        stack.extend(_evaluated_children(node))
-    return part
+        kind = type(node)
+        if kind is ast.Constant:
+            continue
+        if isinstance(node, ast.Name):  # the most frequent ones without a look at patterns
+            if type(node.ctx) is ast.Load:
+                scope.loads.append(node)
+            else:
+                _bind(scope, node.id)
+            continue
+        if isinstance(node, ast.Attribute):
+            scope.attributes.add(node.attr)
+            scope.mentions.append(node)
+        elif isinstance(node, ast.Call):
+            scope.calls.append(node)
+        elif kind in OWN_SCOPE:
+            inner.append(node)
+            stack += outer_parts(node)
+            continue
+        elif parts is not None and kind in _PLAIN:
+            part = parts.get(node) or _part(node)
+            if part is not None:
+                scope.parts[node] = part
+                scope.include(part)
+                continue
+        if kind in _TELLING:
+            _note(node, scope)
+        stack += _evaluated_children(node)
+    return inner
 
 
 def _entered(scope: NameUses) -> list[ast.AST]:
@@ -168,32 +191,17 @@ def _entered(scope: NameUses) -> list[ast.AST]:
                 _mention(scope, arg.annotation)
         if not isinstance(node, ast.Lambda) and node.returns is not None:
             _mention(scope, node.returns)
-    return [node.body] if isinstance(node, ast.Lambda) else getattr(node, "body", [])
+    return [node.body] if isinstance(node, ast.Lambda) else [*getattr(node, "body", ())]
 
 
 def _evaluated_children(node: ast.AST) -> list[ast.AST]:
     """Child nodes that may say something about names, but for annotations: those of locals are never evaluated."""
-    found = children_without_constants(node)
+    found = children(node)
     return [item for item in found if item is not node.annotation] if isinstance(node, ast.AnnAssign) else found
 
 
 def _note(node: ast.AST, scope: NameUses) -> None:
-    kind = type(node)
-    if kind not in _TELLING:
-        return
-    if isinstance(node, ast.Name):  # the most frequent ones without a look at patterns
-        if type(node.ctx) is ast.Load:
-            scope.loads.append(node)
-        else:
-            _bind(scope, node.id)
-        return
-    if isinstance(node, ast.Attribute):
-        scope.attributes.add(node.attr)
-        scope.mentions.append(node)
-        return
     match node:
-        case ast.Call():
-            scope.calls.append(node)
         case ast.Import():
             scope.import_nodes.append(node)
             for item in node.names:
@@ -234,7 +242,7 @@ def _bind(scope: NameUses, name: str) -> None:
 
 
 _PLAIN: Final = frozenset((ast.Expr, ast.Assign, ast.AugAssign, ast.Return))
-_TELLING: Final = frozenset((ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign,
+_TELLING: Final = frozenset((ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign,
                              ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping, ast.Global,
                              ast.Nonlocal))  # fmt: skip
 
@@ -263,6 +271,8 @@ def _function_in(node: ast.expr, scope: NameUses) -> ast.expr:
     """Return the function that `node` stands for: itself, or what `nki.jit(...)` and `partial(...)` wrap."""
     if isinstance(node, ast.Call) and node.args:
         maker = node.func.func if isinstance(node.func, ast.Call) else node.func
+        if isinstance(maker, ast.Attribute) and maker.attr not in ENTRY_NAMES and maker.attr != "partial":
+            return node  # most calls
         name = dotted(maker, scope)
         if entry_package(name) or name.rpartition(".")[2] == "partial":
             return unwrapped(node)

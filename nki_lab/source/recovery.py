@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, TypedDict
 
 from nki_lab.source.magics import UNKNOWN  # what stands under `if __builtins__:` is not judged
@@ -19,7 +20,9 @@ from nki_lab.source.trees import children
 TRIES: Final = 24
 """Lines of one statement at module level that are left out one by one; after that the whole of it goes."""
 CHARACTERS: Final = 1_500_000
-"""After so many that were parsed again, statements that do not parse go as a whole at once."""
+STATEMENTS: Final = 500
+"""After so many characters that were parsed again, or statements that were read around their mistakes, those that do
+not parse go as a whole at once."""
 _WIDTHS: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55)
 """Pieces that are read as one, where the first does not end by itself."""
 _PIECE_LINES: Final = 400
@@ -33,6 +36,8 @@ _STORES: Final = re.compile(
     r"^\s*((?:[^\W\d]\w*\s*,\s*)*[^\W\d]\w*)\s*(?::[^=]*)?(?:[-+*/%&|^@]|//|\*\*|<<|>>)?=(?!=)"
     r"|\bfor\s++([^\W\d](?:[\w,]++|\s++(?!in\b)){0,100}+)\s++in\b|\b(?:as|import|def|class)\s+([^\W\d]\w*)"
 )
+_LINES: Final = 16
+"""Different lines whose names are kept: broken lines repeat each other, as the end of each function in a text does."""
 _HEADER_LINE: Final = re.compile(r" on line (\d+)$")
 _STARTS: Final = re.compile(r"(?!(?:else|elif|except|finally)\b)[\w@(\[{'\"~+-]")
 _OPEN_END: Final = ("was never closed", "unterminated triple-quoted", "EOF")
@@ -58,7 +63,7 @@ def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], a
     failures: list[SyntaxError] = []
     unread: set[int] = set()
     stretch = _Stretch()
-    spent = piece = 0
+    spent = torn = piece = 0
 
     def again(text: str) -> ast.Module:
         nonlocal spent
@@ -69,16 +74,16 @@ def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], a
         start = starts[piece]
         # Empty lines above give a large piece its place at once; small ones are moved there.
         above = start if (starts[piece + 1] - start) * SMALL > start else 0
-        wider = again if spent < CHARACTERS else None
+        wider = again if spent < CHARACTERS and torn < STATEMENTS else None
         taken, tree, failure = _longest(lines, starts, piece, "\n" * above, parse, wider)
         piece += taken
         if tree is None:
             part = ["" for _ in range(above)] + _part(lines, start, starts[piece])
-            found = _around(part, failure, again if spent < CHARACTERS else None)
+            found = _around(part, failure, wider)
+            torn += 1
             failures += [_moved(item, start - above) for item in found.failures]
             unread.update(line + start - above for line in found.unread)
-            move(found.tree.body, start - above)
-            body += stretch.without_repeated(found.tree.body, unread)
+            body += stretch.moved(found, start - above)
         else:
             move(tree.body, start - above)
             body += tree.body
@@ -184,7 +189,7 @@ def _around(lines: Sequence[str], failure: SyntaxError, parse: Callable[[str], a
             _mention(tree, lines, attempt.unread)
             return Recovered(tree, tuple(attempt.failures), frozenset(attempt.unread))
     unread = frozenset(number + 1 for number, line in enumerate(lines) if line.strip())
-    return Recovered(ast.Module(body=[], type_ignores=[]), (first,), unread)
+    return Recovered(_unread_as_a_whole(lines, unread), (first,), unread)
 
 
 def without_frames(failure: SyntaxError) -> SyntaxError:
@@ -282,11 +287,15 @@ def _mention(tree: ast.Module, lines: Sequence[str], unread: set[int]) -> None:
                 continue
             mentions = _statements(lines, unread, node)
             if isinstance(node, ast.Pass) and mentions:
-                place = _place_of(node)
-                test = ast.Name(id=UNKNOWN, ctx=_LOAD, **place)
-                body[position] = ast.If(test=test, body=mentions, orelse=[], **place)
+                body[position] = _mentioning(node, mentions)
             elif isinstance(node, ast.If):
                 node.body[:0] = mentions
+
+
+def _mentioning(node: ast.Pass, mentions: list[ast.stmt]) -> ast.If:
+    """Return the statement that stands in the place of `node` with `mentions`."""
+    place = _place_of(node)
+    return ast.If(test=ast.Name(id=UNKNOWN, ctx=_LOAD, **place), body=mentions, orelse=[], **place)
 
 
 @dataclass(slots=True)
@@ -300,34 +309,56 @@ class _Stretch:
     read: set[str] = field(default_factory=set)
     bound: set[str] = field(default_factory=set)
 
-    def without_repeated(self, body: list[ast.stmt], unread: Collection[int]) -> list[ast.stmt]:
-        """Return the statements of the next piece; none where the head of the stretch mentions what they do."""
+    def moved(self, piece: Recovered, count: int) -> list[ast.stmt]:
+        """Return the statements of the next piece, `count` lines further down; none where the head of the stretch
+        mentions what they do.
+        """
+        body = piece.tree.body
         node = body[0] if len(body) == 1 else None
-        mentions = node.body if isinstance(node, ast.If) and node.lineno in unread else []
+        mentions = node.body if isinstance(node, ast.If) and node.lineno in piece.unread else []
         if not isinstance(node, ast.If) or not mentions or any(item.lineno != node.lineno for item in mentions):
             self.head = None
+            move(body, count)
             return body
         if self.head is None:
             self.head, self.read, self.bound = node, set(), set()
         mentions = list(filter(self._is_new, mentions))
         if self.head is node:
+            move(body, count)
             return body
+        move(mentions, count)
         self.head.body += mentions
-        self.head.end_lineno, self.head.end_col_offset = node.end_lineno, node.end_col_offset
+        self.head.end_lineno = (node.end_lineno or node.lineno) + count
+        self.head.end_col_offset = node.end_col_offset
         return []
 
     def _is_new(self, mention: ast.stmt) -> bool:
         """Leave the names in a statement of `_statements` that are new; return whether there are any."""
         match mention:
-            case ast.Expr(value=ast.Tuple(elts=items)):
+            case ast.Expr(value=ast.Tuple(elts=items) as names):
                 new = {item.id: item for item in items if isinstance(item, ast.Name) and item.id not in self.read}
-                mention.value.elts = list(new.values())
+                names.elts = [*new.values()]
                 self.read.update(new)
                 return bool(new)
             case ast.Assign(targets=[ast.Name(id=name)]) if name not in self.bound:
                 self.bound.add(name)
                 return True
         return False
+
+
+def _unread_as_a_whole(lines: Sequence[str], unread: Collection[int]) -> ast.Module:
+    """Return the tree of a statement none of whose lines is read; it mentions what it binds and reads around itself."""
+    number = next((line for line in sorted(unread) if not lines[line - 1].startswith(("@", "#"))), None)
+    if number is None:
+        return ast.Module(body=[], type_ignores=[])
+    header = lines[number - 1]
+    node = ast.Pass(lineno=number, col_offset=0, end_lineno=number, end_col_offset=len(header.encode()))
+    mentions = _statements(lines[:number] if _OWN_NAMES.match(header) else lines, unread, node)
+    return ast.Module(body=[_mentioning(node, mentions) if mentions else node], type_ignores=[])
+
+
+_OWN_NAMES: Final = re.compile(r"(?:async\s+)?def\b|class\b")
+"""Statements whose other lines bind and read names of their own."""
 
 
 def _bodies(tree: ast.Module) -> Iterator[list[ast.stmt]]:
@@ -343,7 +374,7 @@ def _bodies(tree: ast.Module) -> Iterator[list[ast.stmt]]:
                 stack.extend(item for item in items if isinstance(item, ast.stmt | ast.excepthandler | ast.match_case))
 
 
-def _statements(lines: Sequence[str], unread: set[int], node: ast.stmt) -> list[ast.stmt]:
+def _statements(lines: Sequence[str], unread: Collection[int], node: ast.stmt) -> list[ast.stmt]:
     """Return statements that bind and read the names of the left out line of `node`, and of emptied lines below it."""
     bound: list[str] = []
     read: list[str] = []
@@ -384,14 +415,15 @@ def _place_of(node: ast.stmt) -> _Place:
     )
 
 
-def names_in(line: str) -> tuple[list[str], list[str]]:
+@lru_cache(maxsize=_LINES)
+def names_in(line: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names that a line of broken Python seems to bind, and those it seems to read."""
     text = _STRING.sub(" ", line)
     bound: list[str] = []
     for found in _STORES.finditer(text):
         bound += _NAME.findall(next(part for part in found.groups() if part))
     read = _NAME.findall(_KEYWORD_ARGUMENT.sub(r"\1", text))
-    return [name for name in bound if _plain(name)], [name for name in read if _plain(name)]
+    return tuple(filter(_plain, bound)), tuple(filter(_plain, read))
 
 
 def blanked(line: str) -> str:

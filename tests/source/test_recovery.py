@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.rules import check_syntax
-from nki_lab.source import SyntaxFacts, syntax_facts
+from nki_lab.source import SyntaxFacts, recovery, syntax_facts
 from nki_lab.source.recovery import names_in
 
 KERNELS = sorted((Path(__file__).parents[1] / "kernels").glob("*.py"))
@@ -126,6 +126,42 @@ def test_an_open_docstring_takes_what_it_takes_and_no_more_time() -> None:
 def test_names_of_a_broken_line(line: str, bound: set[str], read: set[str]) -> None:
     stores, loads = names_in(line)
     assert (set(stores), set(loads)) == (bound, read)
+
+
+def bound_and_read(found: SyntaxFacts) -> tuple[set[str], set[str]]:
+    return found.module.bound, {node.id for node in found.module.loads}
+
+
+def test_one_statement_mentions_the_names_of_broken_lines_that_follow_each_other() -> None:
+    lines = ["first = = (a", "second = = (b", "first = = (c", "", "# a comment", "third = = (a"]
+    found = facts("\n".join(["before = 1", *lines, "after = 2", "fourth = = (d"]))
+    assert [type(node).__name__ for node in found.tree.body] == ["Assign", "If", "Assign", "If"]
+    assert [(node.lineno, node.end_lineno) for node in found.tree.body] == [(1, 1), (2, 7), (8, 8), (9, 9)]
+    bound, read = bound_and_read(found)
+    assert bound == {"before", "first", "second", "third", "after", "fourth"}
+    assert read >= {"a", "b", "c", "d"}
+    assert [line for line, _ in faults(found)] == [2, 3, 4, 7, 9]
+    names = [node for node in ast.walk(found.tree) if isinstance(node, ast.Name) and node.id in "abcd"]
+    assert sorted((node.id, node.lineno) for node in names) == [("a", 2), ("b", 3), ("c", 4), ("d", 9)]
+
+
+def test_what_stands_below_a_broken_header_is_no_part_of_broken_lines_above() -> None:
+    found = facts("x = = (\nif y = = 1:\n    z = 1\nw = = (\n")
+    ends = [node.body[-1] for node in found.tree.body if isinstance(node, ast.If)]
+    assert [ast.unparse(node) for node in ends] == ["x = None", "z = 1", "w = None"]
+    assert bound_and_read(found)[0] >= {"x", "z", "w"}
+
+
+def test_after_many_broken_statements_each_goes_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "STATEMENTS", 2)
+    broken = "".join(f"@nki.jit\ndef k{i}(x):\n    y = nl.load(x\n    return helper{i}(y)\n\n" for i in range(4))
+    found = facts(f"import nki\n{broken}value = = (\ndef good(x):\n    return k3(x)\n")
+    names = [node.name for node in found.tree.body if isinstance(node, ast.FunctionDef)]
+    assert names == ["k0", "k1", "good"]
+    bound, _ = bound_and_read(found)
+    assert bound >= {"k2", "k3", "value"}
+    assert not bound & {"x", "y"}, "the names of a function are its own"
+    assert [line for line, _ in faults(found)] == [4, 9, 14, 19, 22]
 
 
 # -- again ---------------------------------------------------------------------------------------------------------------
