@@ -23,6 +23,7 @@ VSCODE := editors/vscode
 ASSETS := nki_lab/widgets/static/assets.json
 GENERATED := labextension/src/_generated
 N ?= 10000
+SEED ?= 0
 # The tests of a file stay together; a process that crashes ends the run, which could hang otherwise. Those of servers and browsers, which wait for other processes, run after the others.
 SPREAD ?= -n 2 --dist loadfile --max-worker-restart=0
 ALONE := tests/browser tests/lsp
@@ -139,12 +140,8 @@ docs: $(DOCS)/.ready ## the site in build/docs/html: executed, built with warnin
 	    --doctree-dir build/docs/doctrees build/docs/source build/docs/html
 	@PYTHONPATH=. $(DOCS)/bin/python -m scripts.pages.checking build/docs/html
 
-fuzz: $(READY) ## draw N=10000 calls, as many typed texts, N/10 hostile ones, N/2 forged recordings and repeated kernels: make fuzz N=100000
-	@$(PY) tests/fuzz/run.py --calls $(N)
-	@$(PY) tests/fuzz/typing_again.py --texts $(N)
-	@$(PY) tests/fuzz/hostile_calls.py --kernels $$(( $(N) / 10 )) --seed 1000000
-	@$(PY) tests/fuzz/recordings.py --mutations $$(($(N) / 2))
-	@$(PY) tests/fuzz/repeated.py --kernels $$(($(N) / 2)) --seed 1000000 --processes
+fuzz: $(READY) ## draw N=10000 calls, as many typed texts, N/10 hostile ones, N/2 forged recordings and repeated kernels, on all processors: make fuzz N=100000
+	@$(PY) tests/fuzz/every.py $(N) --seed $(SEED)
 
 bench: $(READY) ## the benchmarks, each beside its reference of the same run; build/scale.html shows growth
 	@$(PY) benchmarks/run.py

@@ -454,6 +454,7 @@ class Bench:
     def __init__(self, where: Path) -> None:
         self._where = where
         self.honest = recorded.save_all(where / "honest")
+        self._opened: dict[Path, SavedRun] = {}
 
     def attempt(self, seed: int) -> tuple[str, str]:
         """Change a folder as `seed` says: return what was done, and the fault that it led to."""
@@ -466,7 +467,9 @@ class Bench:
         into.mkdir()
         is_recording = (changed / folder.MANIFEST).exists()
         done = (mutate if is_recording else mutate_profile)(draw, changed)
-        return f"{source.name}: {done}", problem_of(changed, nki_lab.open(source), into)
+        if source not in self._opened:
+            self._opened[source] = nki_lab.open(source)
+        return f"{source.name}: {done}", problem_of(changed, self._opened[source], into)
 
 
 Attempt = tuple[int, str, str]

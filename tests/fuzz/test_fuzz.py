@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from nki_lab.isa.spec import TABLE
 from tests.draws import Replayed, Seeded
 from tests.expected import Expected
-from tests.fuzz import run
+from tests.fuzz import every, run
 from tests.fuzz.faults import FAULTS
 from tests.reference.activation import ERROR
 
@@ -74,3 +75,23 @@ def test_an_instruction_that_accepts_too_much_is_found(monkeypatch: pytest.Monke
     monkeypatch.setattr("nki_lab.kernel_runtime.issue.legality.partition_problems", lambda *_: ())
     problems = {run.attempt(Seeded(seed), "memset").problem for seed in range(300)}
     assert any("beyond 128 partitions: accepted" in problem for problem in problems)
+
+
+@pytest.mark.parametrize(("number", "parts"), [(1, 1), (7, 3), (100, 3), (1000, 7)])
+def test_parts_have_each_draw_once(number: int, parts: int) -> None:
+    split = list(every.split(number, 50, parts))
+    for fuzzer in every.FUZZERS:
+        seeds = [seed for part in split if part.fuzzer is fuzzer for seed in range(part.seed, part.seed + part.count)]
+        assert sorted(seeds) == list(range(50, 50 + max(1, number // fuzzer.share)))
+
+
+def test_every_fuzzer_runs_and_a_failure_is_told(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert every.main(["4", "--seed", "30"]) == 0
+    assert capfd.readouterr().out.count(" 0 ") >= len(every.FUZZERS)
+    (tmp_path / "broken.py").write_text("import sys\nprint('what failed')\nprint('the end')\nsys.exit(1)\n")
+    monkeypatch.setattr(every, "HERE", tmp_path)
+    monkeypatch.setattr(every, "FUZZERS", (every.Fuzzer("broken.py", "--draws"),))
+    assert every.main(["1"]) == 1
+    assert "what failed\nthe end" in capfd.readouterr().out
