@@ -2,7 +2,8 @@
 
 Each PSUM tile has a chain of matmuls, one for each contraction step; the position in the chain is its *level*. Tiles
 whose chains walk the same rows of the same two operand buffers, from side by side columns, form a grid. One product
-of a level over the whole grid adds, element by element, the same terms in the same order as the tiles one by one.
+of some levels over the whole grid adds, element by element, the same terms in the same order as the tiles one by one;
+where it adds them up before it adds them to the sum of those before is its own affair.
 Operands must hold still: kernel inputs reached by elided loads, or on-chip buffers written before the first matmul.
 """
 

@@ -233,11 +233,27 @@ TRANSPOSED = Tiled(K_INNER.body.replace("            nisa.nc_matmul(acc, a, b)",
             nisa.tensor_copy(left, again)
             nisa.nc_matmul(acc, left, b)""".lstrip("\n")), slabs=0)  # fmt: skip
 
+SPREAD = Tiled("""
+for m in range(0, M, TM):
+    for n in range(0, N, TN):
+        acc = nl.ndarray((TM, TN), nl.float32, buffer=nl.psum)
+        for first, step in ((0, 1), (128, 1), (256, 2), (257, 2)):
+            a = nl.ndarray((TK, TM), lhsT.dtype)
+            b = nl.ndarray((TK, TN), rhs.dtype)
+            last = first + step * (TK - 1) + 1
+            nisa.dma_copy(a, lhsT[first : last : step, m : m + TM])
+            nisa.dma_copy(b, rhs[first : last : step, n : n + TN])
+            nisa.nc_matmul(acc, a, b)
+        tile = nl.ndarray((TM, TN), nl.float32)
+        nisa.tensor_copy(tile, acc)
+        nisa.dma_copy(out[m : m + TM, n : n + TN], tile)
+""", slabs=1, sizes=((512, 256, 128),))  # fmt: skip
+
 KERNELS = {
     "k inner": K_INNER, "hoisted": HOISTED, "resident": RESIDENT, "wide row": WIDE_ROW, "ragged": RAGGED, "snug": SNUG,
     "one psum tile": ONE_PSUM_TILE, "zeroed": ZEROED, "zeroed then first": ZEROED_THEN_FIRST,
     "cleared between": CLEARED_BETWEEN, "read between": READ_BETWEEN, "operand changes": OPERAND_CHANGES,
-    "operand also read": OPERAND_ALSO_READ, "transposed": TRANSPOSED,
+    "operand also read": OPERAND_ALSO_READ, "transposed": TRANSPOSED, "spread": SPREAD,
 }  # fmt: skip
 
 
@@ -282,7 +298,7 @@ def test_slabs_give_the_tiles_sums(tiled: Tiled, size: tuple[int, int, int], dty
 
 
 PLAIN = ("k inner", "hoisted", "resident", "wide row", "ragged", "snug", "one psum tile", "zeroed", "zeroed then first",
-         "operand changes", "transposed")  # fmt: skip
+         "operand changes", "transposed", "spread")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -317,6 +333,35 @@ def test_tile_order_groups_nothing(name: str) -> None:
     left, right = operands(KERNELS[name].sizes[0], "float32")
     executor, _ = run(KERNELS[name], left, right, "float32", "tile")
     assert not executor.slabs
+
+
+def levels_of(*places: tuple[int, int]) -> list[slab.Level]:
+    """Return levels of 128 rows whose stationary rows begin at an offset and lie a pitch apart."""
+    step = slab.Submatrix(1, 0, 64)
+    return [
+        slab.Level(slab.Submatrix(0, offset, pitch), step._replace(offset=number * 128 * 64), 128)
+        for number, (offset, pitch) in enumerate(places)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("places", "most", "depths"),
+    [
+        ([(number * 128 * 32, 32) for number in range(8)], 384, [384, 384, 256]),
+        ([(number * 128 * 32, 32) for number in range(8)], None, [1024]),
+        ([(number * 128 * 32, 32) for number in range(8)], 100, [128] * 8),
+        ([(0, 32), (128 * 32, 64), (3 * 128 * 32, 64)], 384, [128, 256]),  # every second row from there on
+        ([(0, 32), (2 * 128 * 32, 32), (128 * 32, 32)], 384, [128, 128, 128]),
+    ],
+)
+def test_levels_that_follow_each_other_are_one_product(
+    places: list[tuple[int, int]], most: int | None, depths: list[int]
+) -> None:
+    levels = levels_of(*places)
+    found = slab_product.joined(levels, most)
+    assert [level.depth for level in found] == depths
+    assert found[0].left == levels[0].left
+    assert sum(depths) == 128 * len(levels)
 
 
 def test_a_slab_is_no_larger_than_its_limit() -> None:
