@@ -70,6 +70,9 @@ def _sgemm() -> Callable[..., object] | None:
     return function
 
 
+_sgemm()  # now, not in the first run: to find it takes a third of a millisecond
+
+
 def _pitch(array: Floats) -> int | None:
     """Return the elements from row to row of a matrix whose rows are dense; None for another layout."""
     rows, columns = array.strides
@@ -178,7 +181,8 @@ def single_thread() -> Iterator[None]:
 
 
 _SHARED: Final = 1 << 18  # multiplications: fewer are not shared among threads
-_ONE_PASS: Final = 256  # rows of the contraction: with more, the order of a sum depends on the number of threads
+ONE_PASS: Final = 256
+"""Rows of the contraction; with more, the order of a sum depends on the number of threads."""
 _QUICK: Final = 1 << 24  # multiplications: one thread takes a fifth of a millisecond
 _SAMPLES: Final = 3
 _SLOWER: Final = 4  # times: two threads that wait for each other take longer by far
@@ -242,6 +246,6 @@ _pace = Pace()
 def paced(sizes: tuple[int, int, int], function: Callable[..., Any], *arguments: object) -> Any:
     """Call a product of [K, M] and [K, N] with the threads that suit it, and return its result; `sizes` are K, M, N."""
     count = math.prod(sizes)
-    if count <= _SHARED or sizes[0] > _ONE_PASS or (most := threads()) < 2:
+    if count <= _SHARED or sizes[0] > ONE_PASS or (most := threads()) < 2:
         return function(*arguments)
     return _pace.run(count, most, function, *arguments)
