@@ -182,7 +182,7 @@ def single_thread() -> Iterator[None]:
 
 _SHARED: Final = 1 << 18  # multiplications: fewer are not shared among threads
 ONE_PASS: Final = 256
-"""Rows of the contraction; with more, the order of a sum depends on the number of threads."""
+"""Rows of the contraction; with more, the order of a sum depends on the number of threads with all kernels."""
 _QUICK: Final = 1 << 24  # multiplications: one thread takes a fifth of a millisecond
 _SAMPLES: Final = 3
 _SLOWER: Final = 4  # times: two threads that wait for each other take longer by far
@@ -195,7 +195,8 @@ _PAUSES: Final = (50_000_000, 2_000_000_000)  # ns, the least and the most
 class Pace:
     """Chooses the threads of small products: all, or one for a while after such a product took much too long.
 
-    Both give the same bits. What one thread takes is learned from the first products of each small size, and of others
+    Both give the same bits with OpenBLAS's kernels for AVX-512; with those for Haswell, which AMD's processors run too,
+    the last ones may differ, as `slab` allows: under `tile` there is one thread. What one thread takes is learned from the first products of each small size, and of others
     no more than all threads together; a size is the number of multiplications, in powers of two. `now` and `alone` are
     the clock, in ns, and the context of one thread, `usual` the ns of a multiplication before anything is learned.
     """
