@@ -11,9 +11,13 @@ import pytest
 from hypothesis import settings
 
 import nki_lab
+from nki_lab.kernel_runtime.numerics import blas
 
 os.environ["NKI_LAB_CACHE"] = "off"
 nki_lab.activate()
+if blas.bits_depend_on_threads():  # tests compare bits, and a busy machine changes the number of threads
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    blas.set_threads(1)
 settings.register_profile("thorough", settings.get_profile("ci"), max_examples=100)
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=30)
 

@@ -146,10 +146,32 @@ def library() -> str:
     return f"{name}, {'in place' if available() else 'through NumPy'}"
 
 
+_EVEN: Final = ("Sandybridge", "SkylakeX", "Cooperlake", "SapphireRapids")
+"""Kernels of OpenBLAS whose sums of up to `ONE_PASS` terms have the same bits with any number of threads; those of
+Haswell, which processors of AMD run too, and older ones have not. (Tried: products of 150 random sizes.)"""
+
+
+@cache
+def bits_depend_on_threads() -> bool:
+    """Return whether the last bits of a product may depend on the number of threads that it takes."""
+    name = _function("scipy_openblas_get_corename64_")
+    if name is None:
+        return True
+    name.restype = ctypes.c_char_p
+    return name().decode() not in _EVEN
+
+
 def threads() -> int:
     """Return the threads that a product may take, 0 where the library does not say."""
     count = _function("scipy_openblas_get_num_threads64_")
     return 0 if count is None else count()  # ctypes takes the result for an int
+
+
+def set_threads(count: int) -> None:
+    """Have products of this process take so many threads at most; nothing where the library cannot be told."""
+    choose = _function("scipy_openblas_set_num_threads64_")
+    if choose is not None:
+        choose(count)
 
 
 _lock = threading.Lock()
@@ -165,19 +187,18 @@ def single_thread() -> Iterator[None]:
     save, and many times the product where the processors are busy.
     """
     global _users, _before  # noqa: PLW0603 - the number of threads is the process's
-    choose = _function("scipy_openblas_set_num_threads64_")
     with _lock:
-        if choose is not None and not _users:
+        if not _users:
             _before = threads()
-            choose(1)
+            set_threads(1)
         _users += 1
     try:
         yield
     finally:
         with _lock:
             _users -= 1
-            if choose is not None and not _users:
-                choose(_before)
+            if not _users:
+                set_threads(_before)
 
 
 _SHARED: Final = 1 << 18  # multiplications: fewer are not shared among threads
@@ -195,10 +216,11 @@ _PAUSES: Final = (50_000_000, 2_000_000_000)  # ns, the least and the most
 class Pace:
     """Chooses the threads of small products: all, or one for a while after such a product took much too long.
 
-    Both give the same bits with OpenBLAS's kernels for AVX-512; with those for Haswell, which AMD's processors run too,
-    the last ones may differ, as `slab` allows: under `tile` there is one thread. What one thread takes is learned from the first products of each small size, and of others
-    no more than all threads together; a size is the number of multiplications, in powers of two. `now` and `alone` are
-    the clock, in ns, and the context of one thread, `usual` the ns of a multiplication before anything is learned.
+    What one thread takes is learned from the first products of each small size, and of others no more than all threads
+    together; a size is the number of multiplications, in powers of two. Where that makes other bits (`learns` is
+    false), all threads take the first ones too: equal calls have equal bits then unless something holds them up. `now`
+    and `alone` are the clock, in ns, and the context of one thread, `usual` the ns of a multiplication before anything
+    is learned.
     """
 
     def __init__(
@@ -206,8 +228,10 @@ class Pace:
         now: Callable[[], int] = time.perf_counter_ns,
         alone: Callable[[], AbstractContextManager[None]] = single_thread,
         usual: float = _USUAL,
+        *,
+        learns: bool = True,
     ) -> None:
-        self._now, self._alone, self._usual = now, alone, usual
+        self._now, self._alone, self._usual, self._learns = now, alone, usual, learns
         self._known: dict[int, tuple[int, float]] = {}  # the samples of a size, and the least ns a multiplication
         self._resume, self._pause = 0, _PAUSES[0] // 2
         self._held_up = False  # the large product before
@@ -216,7 +240,7 @@ class Pace:
         """Call the function, a product of `count` multiplications by `most` threads, and return its result."""
         size, start = count.bit_length(), self._now()
         samples, least = self._known.get(size, (0, math.inf))
-        if start < self._resume or (samples < _SAMPLES and count <= _QUICK):
+        if start < self._resume or (samples < _SAMPLES and count <= _QUICK and self._learns):
             with self._alone():
                 start = self._now()
                 result = function(*arguments)
@@ -226,13 +250,11 @@ class Pace:
         result = function(*arguments)
         end = self._now()
         took = end - start
-        held_up = False
-        if count > _QUICK:
-            if took * most < least * count:
-                self._known[size] = samples, took * most / count
-            if not samples:
-                least = min(least, self._usual)
-            held_up = took > _HELD_UP * least * count
+        if count > _QUICK and took * most < least * count:
+            self._known[size] = samples, took * most / count
+        if not samples:
+            least = min(least, self._usual)
+        held_up = count > _QUICK and took > _HELD_UP * least * count
         if took > _SLOWER * least * count + _LATE or (held_up and self._held_up):
             calm = start - self._resume
             self._pause = _PAUSES[0] if calm > _SLOWER * self._pause else min(2 * self._pause, _PAUSES[1])
@@ -241,7 +263,7 @@ class Pace:
         return result
 
 
-_pace = Pace()
+_pace = Pace(learns=not bits_depend_on_threads())
 
 
 def paced(sizes: tuple[int, int, int], function: Callable[..., Any], *arguments: object) -> Any:

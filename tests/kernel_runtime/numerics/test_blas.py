@@ -1,6 +1,10 @@
 """The threads that products take, and where their results go."""
 
 import math
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki_lab.kernel_runtime.numerics import blas
+from nki_lab.processors import processor_count
 
 
 @pytest.mark.skipif(blas.threads() == 0, reason="the library does not say how many threads it takes")
@@ -46,6 +51,7 @@ SIDES = st.integers(2, 600)
 
 
 @pytest.mark.skipif(blas.threads() < 2, reason="products have one thread here")
+@pytest.mark.skipif(blas.bits_depend_on_threads(), reason="the kernels of this processor add in an order of their own")
 @given(st.integers(1, 256), SIDES, SIDES, st.integers(0, 2**32 - 1))
 def test_products_of_tiles_have_the_same_bits_with_any_number_of_threads(k: int, m: int, n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -61,12 +67,47 @@ def test_products_of_tiles_have_the_same_bits_with_any_number_of_threads(k: int,
     assert products() == alone
 
 
+CORES = ("Nehalem", "Sandybridge", "Haswell", "SkylakeX")
+PRODUCTS = """
+import numpy as np
+from nki_lab.kernel_runtime.numerics import blas
+
+draws, differing = np.random.default_rng(0), 0
+for _ in range(40):
+    k, m, n = draws.integers(2, 257), draws.integers(2, 600), draws.integers(2, 600)
+    left, right = draws.standard_normal((k, m), np.float32), draws.standard_normal((k, n), np.float32)
+    with blas.single_thread():
+        alone = np.matmul(left.T, right).tobytes()
+    differing += alone != np.matmul(left.T, right).tobytes()
+print(blas.bits_depend_on_threads(), differing > 0)
+"""
+
+
+@pytest.mark.extended
+@pytest.mark.skipif(processor_count() < 2, reason="products have one thread here")
+@pytest.mark.skipif(blas.threads() == 0, reason="the library does not say how many threads it takes")
+@pytest.mark.parametrize("core", CORES)
+def test_it_is_known_on_which_processors_bits_depend_on_threads(core: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PRODUCTS],
+        env={**os.environ, "OPENBLAS_CORETYPE": core, "OPENBLAS_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == -signal.SIGILL:
+        pytest.skip("this processor lacks instructions of those kernels")
+    assert done.returncode == 0, done.stderr
+    known, differing = done.stdout.split()
+    assert known == differing
+
+
 class Machine:
     """A clock, and products that take one nanosecond a multiplication alone, and `together` times that with others."""
 
-    def __init__(self, usual: float = math.inf) -> None:
+    def __init__(self, usual: float = math.inf, *, learns: bool = True) -> None:
         self.time, self.is_alone, self.together = 0, False, 0.5
-        self.pace = blas.Pace(lambda: self.time, self.alone, usual)
+        self.pace = blas.Pace(lambda: self.time, self.alone, usual, learns=learns)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -95,6 +136,13 @@ def test_the_first_products_of_a_size_take_one_thread() -> None:
     assert [machine.run() for _ in range(6)] == [True, True, True, False, False, False]
     assert [machine.run(5_000_000) for _ in range(4)] == [True, True, True, False]
     assert not machine.run(1_010_000)
+
+
+def test_no_product_takes_one_thread_to_be_learned_from_where_that_makes_other_bits() -> None:
+    machine = Machine(usual=1.0, learns=False)
+    assert not any(machine.run() for _ in range(6))
+    machine.together = 30
+    assert [machine.alone_for() for _ in range(3)] == [0, 50, 100]
 
 
 def test_large_products_take_all_threads_from_the_first_on() -> None:
