@@ -224,7 +224,7 @@ describe('the memory view', () => {
 
   test('opens at the fullest moment, says so, and follows the cursor once that is moved', () => {
     const page = open(runWith(TILES, ROWS));
-    expect(text(page, '.nki-memory-head')).toContain('at its fullest, 20.00 µs');
+    expect(text(page, '.nki-memory-head')).toContain('fullest at 20.00 µs');
     expect(page.store.state.time).toBe(0);
     expect(wrote('k[1]')).toBe(true);
     button(page, 'Go there').click();

@@ -65,7 +65,8 @@ export function createHead(actions: Actions): Head {
     element,
     draw(scene) {
       const { state, run, atPeak } = scene;
-      const at = atPeak ? `at its fullest, ${format.time(scene.time)}` : `at ${format.time(scene.time)}`;
+      const fullest = scene.compact ? 'fullest at' : 'at its fullest,';
+      const at = `${atPeak ? fullest : 'at'} ${format.time(scene.time)}`;
       const step = !atPeak && state.step >= 0 ? ` · step ${format.ordinal(state.step)}` : '';
       setText(when, scene.compact ? at : `${run.kernel} · ${at}${step}`);
       setAttribute(when, 'title', atPeak ? UNTOUCHED : when.textContent);
