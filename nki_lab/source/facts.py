@@ -319,10 +319,14 @@ def _index_of(node: ast.AST) -> _Index:
         parts = node.body if isinstance(node, FUNCTIONS) else _kernel_children(node)
         stack: list[ast.AST] = list(reversed(parts))
         branch = elif_of(node)
+        keeps = len(parts) >= _LONG
         while stack:
             part = stack.pop()
             found.setdefault(type(part), []).append(part)
-            if part is branch:
+            if keeps and type(part) in _PLAIN:
+                for inner in _inside(part):
+                    found.setdefault(type(inner), []).append(inner)
+            elif part is branch:
                 branch = elif_of(part)
                 stack.extend(reversed(_kernel_children(part)))
             elif type(part) in _COMPOUND:
@@ -331,6 +335,26 @@ def _index_of(node: ast.AST) -> _Index:
             else:
                 stack.extend(reversed(_kernel_children(part)))
         _indexes[node] = found
+    return found
+
+
+_LONG: Final = 100
+"""Statements of a block from which on it is kept what each plain one holds: while one of them is typed, the others stay
+as they are."""
+_PLAIN: Final = frozenset((ast.Expr, ast.Assign, ast.AugAssign, ast.Assert, ast.Return))
+_insides: WeakKeyDictionary[ast.AST, list[ast.AST]] = WeakKeyDictionary()  # of plain statements; they hold no key
+
+
+def _inside(statement: ast.AST) -> list[ast.AST]:
+    """Return the nodes inside a plain statement, in the order of the source."""
+    found = _insides.get(statement)
+    if found is None:
+        found = _insides[statement] = []
+        stack = _kernel_children(statement)[::-1]
+        while stack:
+            part = stack.pop()
+            found.append(part)
+            stack.extend(reversed(_kernel_children(part)))
     return found
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki_lab.source import ModuleSource, names, syntax_facts
+from nki_lab.source import facts as facts_module
 from nki_lab.source.names import NameUses, names_of
 from nki_lab.source.parsing import parsed_as_typed
 
@@ -154,3 +155,32 @@ def test_what_is_known_of_a_changed_function_is_worked_out_anew() -> None:
     assert [ast.dump(node) for node in back.find(ast.Name)] == [
         ast.dump(node) for node in syntax_facts(text, "k.py").find(ast.Name)
     ]
+
+
+def test_what_statements_of_a_long_block_hold_is_walked_once_while_one_is_typed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    body = [
+        f"    v{i}: int = f(x[{i}], lambda a: {{a: {i}}})" if i % 7 == 0 else f"    v{i} = g(x[{i}]).h"
+        for i in range(200)
+    ]
+    text = ["import nki", "@nki.jit", "def k(x):", *body, "    return x"]
+    before = syntax_facts("\n".join(text), "k.py", as_typed=True)
+    kinds = (ast.Name, ast.Call, ast.Dict, ast.Lambda, ast.Attribute, ast.Subscript, ast.arg, ast.Assign)
+    wanted = [ast.dump(node, include_attributes=True) for node in before.find(*kinds)]
+    monkeypatch.setattr(facts_module, "_LONG", 10_000)
+    plain = syntax_facts("\n".join([*text, ""]), "k.py", as_typed=True)
+    assert [ast.dump(node, include_attributes=True) for node in plain.find(*kinds)] == wanted
+    monkeypatch.undo()
+    walked: list[ast.AST] = []
+    children = facts_module._kernel_children
+    monkeypatch.setattr(facts_module, "_kernel_children", lambda node: (walked.append(node), children(node))[1])
+    text.insert(100, "    typed = {x: x}")
+    after = syntax_facts("\n".join(text), "k.py", as_typed=True, before=before)
+    assert [node.lineno for node in after.find(ast.Dict) if len(node.keys) == 1].count(101) == 1
+    assert len(walked) < 900  # of some 2,000: annotated statements are walked again
+    fresh = syntax_facts("\n".join(text), "k.py", as_typed=True)
+    for kind in kinds:
+        assert [ast.dump(node, include_attributes=True) for node in after.find(kind)] == [
+            ast.dump(node, include_attributes=True) for node in fresh.find(kind)
+        ]
