@@ -23,7 +23,8 @@ VSCODE := editors/vscode
 ASSETS := nki_lab/widgets/static/assets.json
 GENERATED := labextension/src/_generated
 N ?= 10000
-SEED ?= 0
+# The tests draw from smaller seeds.
+SEED ?= 1000000
 # The tests of a file stay together; a process that crashes ends the run, which could hang otherwise. Those of servers and browsers, which wait for other processes, run after the others.
 SPREAD ?= -n 2 --dist loadfile --max-worker-restart=0
 ALONE := tests/browser tests/lsp

@@ -16,7 +16,7 @@ from nki_lab.source.copies import copies_in
 from nki_lab.source.names import NameUses
 from nki_lab.source.parsing import PARSER_FAILURES, unparsable
 from nki_lab.source.scopes import bound_names
-from nki_lab.source.trees import branches, without_constants
+from nki_lab.source.trees import SIMPLE, branches, without_constants
 
 _compiled: WeakSet[ast.stmt] = WeakSet()
 """Statements of modules that compile; Python's compiler looks at each on its own, but for what is declared global."""
@@ -124,7 +124,7 @@ def _is_safe_to_compile(statement: ast.stmt) -> bool:
     safe = True
     while stack:
         node, around = stack.pop()
-        if type(node) in _SIMPLE and _is_flat(node):
+        if type(node) in SIMPLE and _is_flat(node):
             continue
         if (keywords := _too_many_keywords(node)) is not None:
             _require_different(keywords)
@@ -148,7 +148,6 @@ def _is_safe_to_compile(statement: ast.stmt) -> bool:
     return safe
 
 
-_SIMPLE: Final = frozenset((ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Assert))
 _flat: WeakSet[ast.AST] = WeakSet()
 """Simple statements in which nothing is nested: most of a function are those of its former text."""
 

@@ -16,7 +16,7 @@ from nki_lab.source.names import NameUses, binds, dotted, names_of
 from nki_lab.source.nesting import Nesting
 from nki_lab.source.parsing import not_python, parsed_as_typed, parsed_cells, recovered_module, unparsable
 from nki_lab.source.positions import place_of
-from nki_lab.source.trees import FUNCTIONS, FunctionNode, attribute_path, children, elif_of, extent, lines_of
+from nki_lab.source.trees import FUNCTIONS, SIMPLE, FunctionNode, attribute_path, children, elif_of, extent, lines_of
 
 _SHOWN: Final = 40  # characters of source in a message
 _SUBSET: Final = "kernel code is the Python subset that the NKI compiler evaluates"
@@ -323,7 +323,7 @@ def _index_of(node: ast.AST) -> _Index:
         while stack:
             part = stack.pop()
             found.setdefault(type(part), []).append(part)
-            if keeps and type(part) in _PLAIN:
+            if keeps and type(part) in SIMPLE:
                 for inner in _inside(part):
                     found.setdefault(type(inner), []).append(inner)
             elif part is branch:
@@ -339,14 +339,13 @@ def _index_of(node: ast.AST) -> _Index:
 
 
 _LONG: Final = 100
-"""Statements of a block from which on it is kept what each plain one holds: while one of them is typed, the others stay
-as they are."""
-_PLAIN: Final = frozenset((ast.Expr, ast.Assign, ast.AugAssign, ast.Assert, ast.Return))
-_insides: WeakKeyDictionary[ast.AST, list[ast.AST]] = WeakKeyDictionary()  # of plain statements; they hold no key
+"""Statements of a block from which on it is kept what each simple one holds: while one of them is typed, the others
+stay as they are."""
+_insides: WeakKeyDictionary[ast.AST, list[ast.AST]] = WeakKeyDictionary()  # of simple statements; they hold no key
 
 
 def _inside(statement: ast.AST) -> list[ast.AST]:
-    """Return the nodes inside a plain statement, in the order of the source."""
+    """Return the nodes inside a simple statement, in the order of the source."""
     found = _insides.get(statement)
     if found is None:
         found = _insides[statement] = []

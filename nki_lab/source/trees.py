@@ -10,6 +10,8 @@ from typing import Any, Final
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+SIMPLE: Final = frozenset((ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Assert))
+"""Statements that hold expressions and no other statements: most of a function."""
 Extent = tuple[int, int, int, int]
 """First line (1-based) and column (UTF-8 bytes, 0-based), last line and the column after the end."""
 

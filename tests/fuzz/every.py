@@ -10,7 +10,6 @@ of its own. What failed is printed in full, with the seed that draws it again. E
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import time
@@ -19,6 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from nki_lab.processors import processor_count
 
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parents[1]
@@ -93,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     parts = list(split(given.number, given.seed, given.parts or max(1, given.number // 1000)))
     failed, start = 0, time.perf_counter()
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(processor_count()) as pool:
         for number, (part, (status, told)) in enumerate(zip(parts, pool.map(Part.run, parts), strict=True), 1):
             failed += status != 0
             lines = told.splitlines()

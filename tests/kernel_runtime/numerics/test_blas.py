@@ -2,6 +2,7 @@
 
 import math
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -86,6 +87,7 @@ print(blas.bits_depend_on_threads(), differing > 0)
 @pytest.mark.extended
 @pytest.mark.skipif(processor_count() < 2, reason="products have one thread here")
 @pytest.mark.skipif(blas.threads() == 0, reason="the library does not say how many threads it takes")
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the kernels are those of x86")
 @pytest.mark.parametrize("core", CORES)
 def test_it_is_known_on_which_processors_bits_depend_on_threads(core: str) -> None:
     done = subprocess.run(
