@@ -15,7 +15,8 @@ class Constants(NamedTuple):
     """The constants of the whole machine: times in picoseconds, and how its tables are laid out.
 
     `limit` is what HBM gives in a second, 0: no limit. `classes` are the kinds of DMA engines that transfers tell
-    apart, 0 where all transfers use the same. Tables of something in each lane or core have `width` of each.
+    apart, 0 where all transfers use the same. Tables of something in each lane or core have `width` of each. An event
+    has its kind in the bits from `kind_bit` on, above those of its op.
     """
 
     hop: int
@@ -27,12 +28,16 @@ class Constants(NamedTuple):
     limit: int
     classes: int
     width: int
+    kind_bit: int
     has_loops: bool
     has_arrivals: bool
 
 
 class Variants(NamedTuple):
-    """The costs of each variant of an instruction; `tail` is how long after its end its result is visible."""
+    """The costs of each variant of an instruction; `tail` is how long after its end its result is visible.
+
+    `generator` and `Lanes.trigger` add up to the number of the trigger of a transfer.
+    """
 
     interval: Numbers
     tail: Numbers
@@ -52,7 +57,10 @@ class Variants(NamedTuple):
 
 
 class Ops(NamedTuple):
-    """The needs of each op; `order` has the ops of all lanes one after the other."""
+    """The needs of each op; `order` has the ops of all lanes one after the other.
+
+    An op has the stream `stream`, -1 for none, and those from its place `more_at` of `more_streams` up to the next -1.
+    """
 
     variant: Any
     lane: Any
@@ -65,8 +73,9 @@ class Ops(NamedTuple):
     loops: Any
     lock_start: Any
     lock: Any
-    stream_start: Any
     stream: Any
+    more_at: Any
+    more_streams: Any
     delay: Any
     arrival: Any
     first_waiter: Any
@@ -76,15 +85,16 @@ class Lanes(NamedTuple):
     """The lanes, and how far each of them is.
 
     `place` is that of the head in `Ops.order`, before `end`; where an engine's head comes to `halt`, the event loop
-    halts for a look at the machine. `cursor` is the first edge of the head whose end is not known
-    yet, `avail`, `cause` and `edge_kind` the latest of those before. `pred` to `setup_reason` are why the head starts
-    when it does, where it waits for locks. A DMA queue has triggered the transfers from `data_place` to before `place`;
-    `placed` tells whether the first of them has its streams already, `woken_by` which stream told it to try again, and
-    `next_for_stream` which lane waits for that one behind it. `busy_with` is the transfer that moves data, -1: none,
-    with its engines, its rate, and the work that is left.
+    halts for a look at the machine. `cursor` is the first edge of the head whose end is not known yet, `avail`, `cause`
+    and `edge_kind` the latest of those before. `pred` to `setup_reason` are why the head starts when it does, where it
+    waits for locks. A DMA queue has triggered the transfers from `data_place` to before `place`. The first of them has
+    its descriptors and what it starts up with at `due`; `placed` tells whether it has its streams already, `woken_by`
+    which stream told it to try again, and `next_for_stream` which lane waits for that one behind it. `busy_with` is the
+    transfer that moves data, -1: none, with its engines, its rate, and the work that is left.
     """
 
     core: Numbers
+    trigger: Numbers
     is_queue: Numbers
     guards_all: Numbers
     data_reason: Numbers
@@ -107,6 +117,7 @@ class Lanes(NamedTuple):
     setup_reason: Numbers
     next_waiter: Numbers
     data_place: Numbers
+    due: Numbers
     placed: Numbers
     woken_by: Numbers
     next_for_stream: Numbers

@@ -10,7 +10,7 @@ import numpy as np
 from nki_lab.kernel_runtime.compiled_code import compilable
 from nki_lab.kernel_runtime.timing import dma, heaps, locks
 from nki_lab.kernel_runtime.timing.columns import Lanes, Machine, Numbers, Shared, Variants
-from nki_lab.kernel_runtime.timing.event_loop import LANE_BITS, advance, follow
+from nki_lab.kernel_runtime.timing.event_loop import advance, follow
 
 EVENTS: Final = 200_000
 """The events between two reports of progress: some hundredths of a second."""
@@ -25,13 +25,15 @@ import numba and read it), that is to be compiled first (six seconds).
 _LARGEST: Final = 1 << 62
 
 
+_REPLACE: Final = compilable(heaps.replace)
 _SHARE_HBM: Final = compilable(dma.share_hbm, scaled=compilable(dma.scaled))
 EVENT_LOOP: Final = compilable(
     advance,
     next_end=compilable(dma.next_end, share_hbm=_SHARE_HBM),
     stretched=compilable(locks.stretched),
     heappush=compilable(heaps.push),
-    heappop=compilable(heaps.pop),
+    heappop=compilable(heaps.pop, replace=_REPLACE),
+    heapreplace=_REPLACE,
 )
 _FOLLOW: Final = compilable(follow)
 
@@ -71,8 +73,6 @@ def fits(machine: Machine) -> bool:
         and max((*variants.rates, constants.limit)) * max(1, width) < 1 << 47
         and constants.classes < 62
         and max(variants.blocks, default=0) < _LARGEST
-        and count < 1 << 46
-        and width < 1 << LANE_BITS
     )
 
 

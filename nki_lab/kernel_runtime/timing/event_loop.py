@@ -10,7 +10,7 @@ locked memories) events are taken in order of time, equal ones in program order.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS
@@ -35,13 +35,9 @@ if TYPE_CHECKING:
 _ASK: Final = 0
 _START: Final = 1
 _DATA: Final = 2
+_LAST: Final = 3
 
-# An event is (time, kind, op, lane); what follows the time is one number.
-LANE_BITS: Final = 12
-_LANE: Final = (1 << LANE_BITS) - 1
-KIND_BIT: Final = 58
-_START_BIT: Final = _START << KIND_BIT
-_DATA_BIT: Final = _DATA << KIND_BIT
+_BEFORE_NEVER: Final = NEVER - 1  # when the last event comes, behind which there are none
 
 CORE: Final = EDGE_KINDS.index("core")
 
@@ -59,16 +55,21 @@ def advance(
     )
     sharing, limit, classes, width = constants.sharing, constants.limit, constants.classes, constants.width
     has_loops, has_arrivals = constants.has_loops, constants.has_arrivals
+    # An event is (time, kind and op, lane), the kind in bits above those of ops.
+    kind_bit = constants.kind_bit
+    start_bit, data_bit, last_bit = _START << kind_bit, _DATA << kind_bit, _LAST << kind_bit
     interval, tail, table, loads = variants.interval, variants.tail, variants.table, variants.loads
     guarded, apart, blocks, issue = variants.guarded, variants.apart, variants.blocks, variants.issue
     generator, generation, start_latency = variants.generator, variants.generation, variants.start_latency
     spacing, masks, rates, work = variants.spacing, variants.masks, variants.rates, variants.work
     variant, order, edge_start, pred, kinds = ops.variant, ops.order, ops.edge_start, ops.pred, ops.kind
     lane_of, lane_flow, reused, loops = ops.lane, ops.lane_flow, ops.reused, ops.loops
-    lock_start, lock_of, stream_start, stream_of = ops.lock_start, ops.lock, ops.stream_start, ops.stream
+    lock_start, lock_of = ops.lock_start, ops.lock
+    first_stream, more_at, more_streams = ops.stream, ops.more_at, ops.more_streams
     delays, arrivals, first_waiter = ops.delay, ops.arrival, ops.first_waiter
-    core, is_queue, guards_all, data_reason, end, halts = (
+    core, trigger_of, is_queue, guards_all, data_reason, end, halts = (
         lanes.core,
+        lanes.trigger,
         lanes.is_queue,
         lanes.guards_all,
         lanes.data_reason,
@@ -79,7 +80,13 @@ def advance(
     places, free_from, lasts, cursors, avails = lanes.place, lanes.free, lanes.last, lanes.cursor, lanes.avail
     causes, edge_kinds, tables, asked = lanes.cause, lanes.edge_kind, lanes.table, lanes.asked
     head_pred, head_stall, head_setup, head_reason = lanes.pred, lanes.stall, lanes.setup, lanes.setup_reason
-    next_waiter, data_place, placed, woken_by = lanes.next_waiter, lanes.data_place, lanes.placed, lanes.woken_by
+    next_waiter, data_place, dues, placed, woken_by = (
+        lanes.next_waiter,
+        lanes.data_place,
+        lanes.due,
+        lanes.placed,
+        lanes.woken_by,
+    )
     next_for_stream, busy_with, ended, left, share = (
         lanes.next_for_stream,
         lanes.busy_with,
@@ -113,25 +120,25 @@ def advance(
     )
     now, ends, ending = clock[0], clock[1], clock[2]
     # Lists that begin with a number, so that numba knows what is in them.
-    active, heap, woken = [0], [(0, 0)], [0]
+    active, heap, woken = [0], [(_BEFORE_NEVER, last_bit, 0)], [0]
     active.pop()
-    heap.pop()
     woken.pop()
     for at in range(clock[3]):
         active.append(active_at[at])  # noqa: PERF401 - numba knows no slices of arrays in lists
     for at in range(clock[4]):
-        heap.append((event_time[at], event_code[at]))  # noqa: PERF401
+        heappush(heap, (event_time[at], event_code[at], lane_of[event_code[at] & (start_bit - 1)]))
     for at in range(clock[5]):
         woken.append(woken_at[at])  # noqa: PERF401
 
     more = True
     given = False  # the head of `lane` starts at `time`, as was found before
+    asks = False  # the event of a queue that asked is still in the heap, as the first
     critical, stall, setup, setup_reason = -1, 0, 0, 0
     for _ in range(budget):
         # -- the next event --------------------------------------------------------------------------------------
         if woken:
             lane = woken.pop()
-        elif ends != NEVER and (not heap or ends <= heap[0][0]):
+        elif active and ends <= heap[0][0]:
             # The transfer that ends first does.
             lane, time = ending, ends
             active.remove(lane)
@@ -147,46 +154,50 @@ def advance(
             duration[op] = time - start[op]
             ended[lane] = time
             lasts[lane] = op
-            at, stop = stream_start[op], stream_start[op + 1]
-            while at < stop:  # of one or two: to make a range takes longer
-                stream = stream_of[at]
-                at += 1
+            later = time + gap
+            stream, at = first_stream[op], more_at[op]
+            while stream >= 0:
                 stream_busy[stream] = 0
-                if time + gap > stream_next[stream]:  # noqa: PLR1730 - a call of max takes as long as three lines
-                    stream_next[stream] = time + gap
+                if later > stream_next[stream]:  # noqa: PLR1730 - a call of max takes as long as three lines
+                    stream_next[stream] = later
                 other = stream_head[stream]
                 if other >= 0:
                     stream_head[stream] = next_for_stream[other]
                     woken_by[other] = stream
-                    heappush(heap, (time, _DATA_BIT | order[data_place[other]] << LANE_BITS | other))
+                    heappush(heap, (time, data_bit + order[data_place[other]], other))
+                stream = more_streams[at]
+                at += 1
             if data_place[lane] < places[lane]:
                 waiting = order[data_place[lane]]
-                begin = served[waiting] + setup_of[waiting]
-                begin = begin if begin > time + gap else time + gap
-                heappush(heap, (begin, _DATA_BIT | waiting << LANE_BITS | lane))
+                dues[lane] = begin = served[waiting] + setup_of[waiting]
+                heappush(heap, (begin if begin > later else later, data_bit + waiting, lane))
             ready[op] = time + tail[variant[op]]
             other = first_waiter[op]
             while other >= 0:
                 woken.append(other)
                 other = next_waiter[other]
             continue
-        elif heap:
-            time, code = heappop(heap)
-            lane = code & _LANE
-            if code >= _DATA_BIT:
+        else:
+            time, code, lane = heap[0]
+            if code >= data_bit:
+                if code >= last_bit:
+                    more = False
+                    break
+                heappop(heap)
                 # The queue is ready for its next transfer, which moves data as soon as those of its tensors let it.
-                op = order[data_place[lane]]
+                place = data_place[lane]
+                op = order[place]
                 number = variant[op]
                 if not placed[lane]:
                     begin, before, wanted = time, -1, -1
-                    at, stop = stream_start[op], stream_start[op + 1]
-                    while at < stop:
-                        stream = stream_of[at]
+                    stream, at = first_stream[op], more_at[op]
+                    while stream >= 0:
                         if stream_busy[stream]:
                             wanted = stream
                             break
                         if stream_next[stream] > begin:
                             begin, before = stream_next[stream], stream_last[stream]
+                        stream = more_streams[at]
                         at += 1
                     if wanted >= 0:
                         # Behind those whose op comes first.
@@ -199,12 +210,12 @@ def advance(
                         else:
                             next_for_stream[previous] = lane
                     else:
-                        at = stream_start[op]
-                        while at < stop:
-                            stream = stream_of[at]
+                        stream, at = first_stream[op], more_at[op]
+                        while stream >= 0:
                             stream_next[stream] = begin + spacing[number]
                             stream_last[stream] = op
                             stream_busy[stream] = 1
+                            stream = more_streams[at]
                             at += 1
                     stream = woken_by[lane]
                     if stream >= 0:
@@ -213,7 +224,7 @@ def advance(
                         if other >= 0 and not stream_busy[stream]:
                             stream_head[stream] = next_for_stream[other]
                             woken_by[other] = stream
-                            heappush(heap, (time, _DATA_BIT | order[data_place[other]] << LANE_BITS | other))
+                            heappush(heap, (time, data_bit + order[data_place[other]], other))
                     if wanted >= 0:
                         continue
                     if begin > time:
@@ -221,17 +232,16 @@ def advance(
                         critical_pred[op] = before
                         stall_of[op] = QUEUE
                         setup_of[op], setup_reason_of[op] = 0, NONE
-                        heappush(heap, (begin, code))
+                        heappush(heap, (begin, code, lane))
                         continue
-                    latency = setup_of[op]
-                    if time > served[op] + latency:
+                    if time > dues[lane]:
                         critical_pred[op] = lasts[lane]
                         stall_of[op] = QUEUE
                         setup_of[op], setup_reason_of[op] = 0, NONE
-                    elif time - ended[lane] < latency:
+                    elif time - ended[lane] < setup_of[op]:
                         setup_of[op] = time - ended[lane]
                 placed[lane] = 0
-                data_place[lane] += 1
+                data_place[lane] = place + 1
                 start[op] = time
                 busy_with[lane] = op
                 if classes:
@@ -239,14 +249,14 @@ def advance(
                 if limit:
                     rate_of[lane] = rates[number]
                 left[lane] = work[number]
-                passed = time - now
-                now = time
                 if active:
+                    passed, now = time - now, time
                     for other in active:
                         left[other] -= passed * share[other]
                     active.append(lane)
                     ends, ending = next_end(active, left, share, mask_of, rate_of, classes, sharing, limit, now)
                 else:
+                    now = time
                     active.append(lane)
                     share[lane] = UNITS
                     ends, ending = now + interval[number], lane
@@ -254,10 +264,10 @@ def advance(
             place = places[lane]
             op = order[place]
             number = variant[op]
-            if code < _START_BIT:
+            if code < start_bit:
                 # The head of a queue asks for its descriptors.
                 cause = causes[lane]
-                trigger = generator[number] * width + (core[lane] if sharing else lane)
+                trigger = generator[number] + trigger_of[lane]
                 begin = trigger_free[trigger]
                 waited = begin > 0
                 begin = begin if begin > time else time
@@ -280,15 +290,18 @@ def advance(
                 setup_of[op] = latency
                 if busy_with[lane] < 0 and data_place[lane] == place:
                     begin += latency
+                    dues[lane] = begin
                     if lasts[lane] >= 0 and ended[lane] + gap > begin:
                         begin = ended[lane] + gap
-                    heappush(heap, (begin, _DATA_BIT | op << LANE_BITS | lane))
+                    heappush(heap, (begin, data_bit + op, lane))
                 place += 1
                 places[lane] = place
-                if place < end[lane]:
-                    cursors[lane] = edge_start[order[place]]
-                    avails[lane] = 0
-                    causes[lane] = -1
+                if place == end[lane]:
+                    heappop(heap)
+                    continue
+                op = order[place]
+                at, available = edge_start[op], 0
+                cause, edge_kind, asks = -1, 0, True
             else:
                 # The head starts, if all that it needs is free.
                 begin, holder, reason = time, -1, NONE
@@ -302,57 +315,65 @@ def advance(
                 if begin > time:
                     head_pred[lane] = holder
                     head_stall[lane] = reason
-                    heappush(heap, (begin, code))
+                    heapreplace(heap, (begin, code, lane))
                     continue
+                heappop(heap)
                 given = True
-        else:
-            more = False
-            break
 
-        if is_queue[lane]:
+        if asks or is_queue[lane]:
             # -- the head of a queue asks for its descriptors as soon as it is known when what it needs is there -----
-            place = places[lane]
-            if place == end[lane]:
-                continue
-            op = order[place]
-            other = lane_flow[op]
+            if not asks:
+                place = places[lane]
+                if place == end[lane]:
+                    continue
+                op = order[place]
+                at, available = cursors[lane], avails[lane]
+                cause, edge_kind = causes[lane], edge_kinds[lane]
+            other, last_edge = lane_flow[op], edge_start[op + 1]
+            missing = -1
             if other >= 0:
                 time = ready[other]
                 if time < 0:
-                    next_waiter[lane] = first_waiter[other]
-                    first_waiter[other] = lane
-                    continue
-                time += hop
-                if time > avails[lane]:
-                    avails[lane], causes[lane], edge_kinds[lane] = time, other, 0
-            at, last_edge, available = cursors[lane], edge_start[op + 1], avails[lane]
+                    missing, last_edge = other, at
+                elif time + hop > available:
+                    available, cause, edge_kind = time + hop, other, 0
             while at < last_edge:
                 other = pred[at]
                 time = ready[other]
                 if time < 0:
+                    missing = other
                     break
                 time += hop
                 if time > available:
-                    available = time
-                    causes[lane], edge_kinds[lane] = other, kinds[at]
-                elif time == available and edge_kinds[lane] == CORE:
-                    causes[lane], edge_kinds[lane] = other, kinds[at]
+                    available, cause, edge_kind = time, other, kinds[at]
+                elif time == available and edge_kind == CORE:
+                    cause, edge_kind = other, kinds[at]
                 at += 1
-            if at < last_edge:
-                next_waiter[lane] = first_waiter[other]
-                first_waiter[other] = lane
-                cursors[lane], avails[lane] = at, available
-                continue
-            if has_arrivals and arrivals[op] > available:
-                available, causes[lane] = arrivals[op], -1
-            avails[lane] = available
-            begin = asked[lane]
-            heappush(heap, (begin if begin > available else available, op << LANE_BITS | lane))
+            if missing >= 0:
+                next_waiter[lane] = first_waiter[missing]
+                first_waiter[missing] = lane
+                cursors[lane] = at
+                if asks:
+                    heappop(heap)
+            else:
+                if has_arrivals and arrivals[op] > available:
+                    available, cause = arrivals[op], -1
+                begin = asked[lane]
+                event = (begin if begin > available else available, op, lane)
+                if asks:
+                    heapreplace(heap, event)
+                else:
+                    heappush(heap, event)
+            avails[lane], causes[lane], edge_kinds[lane] = available, cause, edge_kind
+            asks = False
             continue
 
         # -- take ops of a lane as long as it is known when they start, and nothing can come in between -------------
-        place, stop, free, last = places[lane], halts[lane], free_from[lane], lasts[lane]
-        at, available, cause, edge_kind = cursors[lane], avails[lane], causes[lane], edge_kinds[lane]
+        # Two by two: four at a time take the interpreter longer.
+        place, stop = places[lane], halts[lane]
+        free, last = free_from[lane], lasts[lane]
+        at, available = cursors[lane], avails[lane]
+        cause, edge_kind = causes[lane], edge_kinds[lane]
         ramp, tiles, all_guarded = ramp_at[lane], tiles_at[lane], guards_all[lane] >= 0
         if given:
             critical, stall, setup, setup_reason = (
@@ -431,7 +452,7 @@ def advance(
                 if guarded[number] or all_guarded:
                     head_pred[lane], head_stall[lane] = critical, stall
                     head_setup[lane], head_reason[lane] = setup, setup_reason
-                    heappush(heap, (time, _START_BIT | op << LANE_BITS | lane))
+                    heappush(heap, (time, start_bit + op, lane))
                     break
             # It starts at `time`.
             lasting = interval[number]
@@ -493,14 +514,18 @@ def advance(
                 woken.append(lane)
                 break
         places[lane], free_from[lane], lasts[lane] = place, free, last
-        cursors[lane], avails[lane], causes[lane], edge_kinds[lane] = at, available, cause, edge_kind
+        cursors[lane], avails[lane] = at, available
+        causes[lane], edge_kinds[lane] = cause, edge_kind
 
     clock[0], clock[1], clock[2] = now, ends, ending
-    clock[3], clock[4], clock[5] = len(active), len(heap), len(woken)
+    clock[3], clock[4], clock[5] = len(active), len(heap) - 1, len(woken)
     for at in range(len(active)):
         active_at[at] = active[at]
-    for at in range(len(heap)):
-        event_time[at], event_code[at] = heap[at]
+    at = 0
+    for begin, code, _ in heap:
+        if code < last_bit:
+            event_time[at], event_code[at] = begin, code
+            at += 1
     for at in range(len(woken)):
         woken_at[at] = woken[at]
     return more

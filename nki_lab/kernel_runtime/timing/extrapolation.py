@@ -18,7 +18,6 @@ import numpy as np
 from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.timing.columns import Machine, Ops, Times
 from nki_lab.kernel_runtime.timing.dma import NEVER
-from nki_lab.kernel_runtime.timing.event_loop import KIND_BIT, LANE_BITS
 from nki_lab.kernel_runtime.timing.locks import RAMP_FIELDS
 from nki_lab.kernel_runtime.timing.moments import Moment, Subject
 from nki_lab.kernel_runtime.timing.relation import Relation, powered
@@ -231,12 +230,9 @@ class _Leap:
 
     def _move_events(self) -> None:
         shared, after = self._machine.shared, self._after
-        events = sorted(
-            (time + self._shift, kind << KIND_BIT | op + self._step << LANE_BITS | self._lane[lane])
-            for time, kind, op, lane in after.events
-        )
-        for at, (time, code) in enumerate(events):
-            shared.event_time[at], shared.event_code[at] = time, code
+        for at, (time, kind, op, _) in enumerate(after.events):
+            shared.event_time[at] = time + self._shift
+            shared.event_code[at] = (kind << self._machine.constants.kind_bit) + op + self._step
         clock = shared.clock
         clock[0] += self._shift
         if clock[1] != NEVER:
@@ -310,6 +306,7 @@ class _Leap:
         place = self._begins[to] + int(np.searchsorted(self._order[self._begins[to] : int(lanes.end[to])], head))
         lanes.place[to], lanes.cursor[to] = place, int(ops.edge_start[head]) + after.cursors[lane]
         lanes.data_place[to] = place - (mine.place[lane] - mine.data_place[lane])
+        lanes.due[to] = mine.due[lane] + shift
         past = self._relation.avail_is_past(before, lane)
         lanes.avail[to] = mine.avail[lane] + (0 if past else shift)
         lanes.cause[to] = mine.cause[lane] + (0 if past or mine.cause[lane] < 0 else step)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
-from operator import itemgetter
+from fractions import Fraction
+from operator import itemgetter, mul
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from nki_lab.kernel_runtime.timing.reasons import BANK, PORT
 WHOLE_ARRAY: Final = -1
 """The blocks of an instruction that uses all of the Tensor Engine's array, as bits."""
 
-RAMP_FIELDS: Final = 5  # span, floor, warmth, whether it is hot, since when it is idle
+RAMP_FIELDS: Final = 6  # span, floor as a fraction, warmth, whether it is hot, since when it is idle
 _WHOLE: Final = 1000
 
 
@@ -36,12 +37,13 @@ def ramp_of(arch: Arch) -> list[int]:
     linear in it, and full from there until half of the warmth is gone, which a pause of half the time does. Then it
     starts from scratch.
     """
-    return [picoseconds(arch.power_ramp_ns), round(arch.power_ramp_floor * _WHOLE), 0, 0, 0]
+    floor = Fraction(round(arch.power_ramp_floor * _WHOLE), _WHOLE)
+    return [picoseconds(arch.power_ramp_ns), floor.numerator, floor.denominator, 0, 0, 0]
 
 
 def longest_factor(ramps: Sequence[int]) -> int:
     """Return what `stretched` multiplies a time with at most."""
-    return _WHOLE * max(ramps[::RAMP_FIELDS], default=0) + 1
+    return max(map(mul, ramps[::RAMP_FIELDS], ramps[2::RAMP_FIELDS]), default=0) + 1
 
 
 def stretched(ramps: MutableSequence[int], at: int, start: int, work: int) -> int:
@@ -49,24 +51,28 @@ def stretched(ramps: MutableSequence[int], at: int, start: int, work: int) -> in
 
     Starts never go back; work may begin beside the one before.
     """
-    span, warmth, hot, idle_since = ramps[at], ramps[at + 2], ramps[at + 3], ramps[at + 4]
+    warmth, since = ramps[at + 3], ramps[at + 5]
     # Conditions: a call of max takes the interpreter as long as three lines.
-    begun = start if start > idle_since else idle_since
-    warmth -= begun - idle_since
-    if warmth < 0:  # noqa: PLR1730
-        warmth = 0
+    if start > since:
+        warmth -= start - since
+        since = start
+        if warmth < 0:  # noqa: PLR1730
+            warmth = 0
+    span, hot = ramps[at], ramps[at + 4]
     if hot and 2 * warmth < span:
         hot, warmth = 0, 0
     duration = work
     if not hot:
-        floor = ramps[at + 1]
-        duration = work * (_WHOLE * span) // (floor * span + (_WHOLE - floor) * warmth)
-    if start + duration > begun:
-        warmth += start + duration - begun
-        begun = start + duration
+        floor, whole = ramps[at + 1], ramps[at + 2]
+        duration = work * (whole * span) // (floor * span + (whole - floor) * warmth)
+    end = start + duration
+    if end > since:
+        warmth += end - since
+        since = end
     if warmth >= span:
         hot, warmth = 1, span
-    ramps[at + 2], ramps[at + 3], ramps[at + 4] = warmth, hot, begun
+    ramps[at + 3], ramps[at + 4] = warmth, hot
+    ramps[at + 5] = since
     return duration
 
 

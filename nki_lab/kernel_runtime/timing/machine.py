@@ -6,7 +6,6 @@ its events. Columns are lists and buffers where the interpreter runs the loop, a
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -14,16 +13,17 @@ import numpy as np
 
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column, Mask
-from nki_lab.kernel_runtime.ir import Program, buffers_of_views
+from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.timing.collectives import delays
 from nki_lab.kernel_runtime.timing.columns import Constants, Lanes, Machine, Ops, Shared, Times, Variants
 from nki_lab.kernel_runtime.timing.costs import VariantCost, picoseconds
 from nki_lab.kernel_runtime.timing.dma import NEVER, UNITS, hbm_limit, hbm_rate
-from nki_lab.kernel_runtime.timing.locks import RAMP_FIELDS, by_op, locks_of, ramp_of, reused_tiles
+from nki_lab.kernel_runtime.timing.locks import RAMP_FIELDS, locks_of, ramp_of, reused_tiles
 from nki_lab.kernel_runtime.timing.loops import loop_times
 from nki_lab.kernel_runtime.timing.reasons import BANDWIDTH, DMA_START, NONE, RAMP, data_from
+from nki_lab.kernel_runtime.timing.streams import streams_of
 
 _BLOCKS: Final = 72  # room for the instructions on one array, of which each has a block of its own
 
@@ -45,12 +45,12 @@ def machine_of(
     width = max(len(schedule.lanes), program.cores)
     variant = program.variant_column()
     queues = np.array([lane.kind == "dma" for lane in schedule.lanes], bool)
-    generators = {name: number for number, name in enumerate(dict.fromkeys(cost.generator for cost in costs))}
+    generators = {name: at * width for at, name in enumerate(dict.fromkeys(cost.generator for cost in costs))}
     late = delays(program, list(costs))
     masks, classes = _engine_classes(program, costs, variant, width)
     in_queue = queues[schedule.lane]
     transfers = np.flatnonzero(np.bincount(variant, in_queue)).tolist()
-    streams = _streams(program, schedule, options, in_queue, transfers)
+    streams = streams_of(program, schedule, options, in_queue, transfers)
     constants = Constants(
         hop=picoseconds(arch.semaphore_ns),
         launch=launch_of(program, options),
@@ -61,6 +61,7 @@ def machine_of(
         limit=hbm_limit(arch, program.cores) if options.bandwidth_sharing else 0,
         classes=classes,
         width=width,
+        kind_bit=count.bit_length(),
         has_loops=bool(program.begins),
         has_arrivals=bool(late or arrivals),
     )
@@ -78,8 +79,9 @@ def machine_of(
         loops=_loops(program, schedule, queues),
         lock_start=locks.start,
         lock=locks.lock,
-        stream_start=streams[0],
-        stream=streams[1],
+        stream=streams.first,
+        more_at=streams.more_at,
+        more_streams=streams.more,
         delay=_sparse(late, count) if constants.has_arrivals else np.zeros(1, np.int64),
         arrival=_sparse(arrivals, count) if constants.has_arrivals else np.zeros(1, np.int64),
         first_waiter=np.full(count, -1),
@@ -89,7 +91,7 @@ def machine_of(
         variants,
         ops,
         _lanes(program, schedule, options, costs, generators, width),
-        _shared(program, len(schedule.lanes), len(generators) * width, locks.reason, streams[1]),
+        _shared(program, len(schedule.lanes), len(generators) * width, locks.reason, streams.total),
         _times(schedule, ops.order, variant, costs, bool(options.power_ramp and arch.power_ramp_ns)),
     )
 
@@ -176,38 +178,6 @@ def _of_queues(program: Program, variant: Column) -> list[int]:
     return [number for number in _used(variant) if program.variants[number].instruction.dma_route is not None]
 
 
-def _streams(
-    program: Program, schedule: Schedule, options: Options, in_queue: Mask, transfers: Sequence[int]
-) -> tuple[Column, Column]:
-    """Return the streams of ops in queues, of op i those in `found[1][found[0][i]:found[0][i + 1]]`, each once.
-
-    They are those of its HBM tensors, none within SBUF. Each core has its own; without sharing each lane. `transfers`
-    are the variants of ops in queues.
-    """
-    first, view_of = (np.frombuffer(column, np.uint32) for column in (program.op_access, program.access_view))
-    buffer_of = buffers_of_views(program)
-    place = program.core_column() if options.bandwidth_sharing else schedule.lane.astype(np.int64)
-    width = int(place.max(initial=0)) + 1
-    variant = program.variant_column()
-    parts: list[tuple[Column, Column]] = []
-    for number in transfers:
-        rows = np.flatnonzero((variant == number) & in_queue)
-        item = program.variants[number]
-        before: list[Column] = []
-        for at, name in enumerate(item.names):
-            if item.use.types[name].on_chip:
-                continue
-            mine = buffer_of[view_of[first[rows] + np.uint32(at)]] * width + place[rows]
-            if before:
-                new = np.logical_and.reduce([mine != other for other in before])
-                parts.append((rows[new], mine[new]))
-            else:
-                parts.append((rows, mine))
-            before.append(mine)
-    start, key = by_op(parts, len(program))
-    return start, (np.cumsum(np.bincount(key) > 0) - 1)[key] if len(key) else key
-
-
 def _reused(program: Program, schedule: Schedule, options: Options, costs: Sequence[VariantCost]) -> Column:
     """Return of each op whether the array has its stationary tile already."""
     found = np.zeros(len(program), np.int64)
@@ -258,9 +228,10 @@ def _lanes(
 
     return Lanes(
         core=[lane.core for lane in lanes],
+        trigger=[lane.core if options.bandwidth_sharing else number for number, lane in enumerate(lanes)],
         is_queue=_numbers(lane.kind == "dma" for lane in lanes),
         guards_all=[
-            generators["gpsimd"] * width + lane.core if by_software and lane.name == "gpsimd" else -1 for lane in lanes
+            generators["gpsimd"] + lane.core if by_software and lane.name == "gpsimd" else -1 for lane in lanes
         ],
         data_reason=[data_from(lane.name, lane.kind) for lane in lanes],
         end=begin[1:],
@@ -286,6 +257,7 @@ def _lanes(
         setup_reason=all_of(0),
         next_waiter=all_of(-1),
         data_place=begin[:-1],
+        due=all_of(0),
         placed=all_of(0),
         woken_by=all_of(-1),
         next_for_stream=all_of(-1),
@@ -300,8 +272,8 @@ def _lanes(
     )
 
 
-def _shared(program: Program, lanes: int, triggers: int, lock_reasons: list[int], stream: Column) -> Shared:
-    cores, locks, streams = program.cores, len(lock_reasons), int(stream.max(initial=-1)) + 1
+def _shared(program: Program, lanes: int, triggers: int, lock_reasons: list[int], streams: int) -> Shared:
+    cores, locks = program.cores, len(lock_reasons)
     return Shared(
         trigger_free=[0] * triggers,
         trigger_anchor=[-1] * triggers,
@@ -349,12 +321,10 @@ def _times(schedule: Schedule, order: Column, variant: Column, costs: Sequence[V
 
 
 def interpreted(machine: Machine) -> Machine:
-    """Return the same machine as the interpreter reads and writes it fastest: lists, and buffers for results."""
+    """Return the same machine as the interpreter reads and writes it fastest: lists, and views of the results."""
     return machine._replace(
         ops=Ops(*(column.tolist() for column in machine.ops)),
-        times=Times(
-            *(array(column.dtype.char if column.itemsize == 1 else "q", column.tobytes()) for column in machine.times)
-        ),
+        times=Times(*(memoryview(column) for column in machine.times)),
     )
 
 

@@ -15,11 +15,8 @@ import numpy as np
 from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.timing.columns import Lanes, Machine, Shared, Times
 from nki_lab.kernel_runtime.timing.dma import NEVER
-from nki_lab.kernel_runtime.timing.event_loop import KIND_BIT, LANE_BITS
 from nki_lab.kernel_runtime.timing.repeats import Repeat
 
-_LANE: Final = (1 << LANE_BITS) - 1
-_OP: Final = (1 << KIND_BIT) - 1
 _DATA: Final = 2
 
 Event = tuple[int, int, int, int]  # time, kind, op, lane
@@ -42,13 +39,12 @@ class Moment:
         self.machine, self.columns = subject.machine, subject.times
         machine = self.machine
         lanes, shared, order = machine.lanes, machine.shared, machine.ops.order
+        bit, count = machine.constants.kind_bit, machine.shared.clock[4]
         self.places, self.free = _list(lanes.place), _list(lanes.free)
         self.heads = [int(order[at]) if at < end else -1 for at, end in zip(self.places, lanes.end, strict=True)]
         self.events: list[Event] = sorted(
-            (time, code >> KIND_BIT, (code & _OP) >> LANE_BITS, code & _LANE)
-            for time, code in zip(
-                _list(shared.event_time[: shared.clock[4]]), _list(shared.event_code[: shared.clock[4]]), strict=True
-            )
+            (time, code >> bit, code & (1 << bit) - 1, int(subject.lane[code & (1 << bit) - 1]))
+            for time, code in zip(_list(shared.event_time[:count]), _list(shared.event_code[:count]), strict=True)
         )
         self.moving = [
             other >= 0 and repeat.begin <= head < repeat.end and (other != lane or place != former)

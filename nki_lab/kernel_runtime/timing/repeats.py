@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from nki_lab.kernel_runtime.footprint import Column, distinct
 from nki_lab.kernel_runtime.timing.columns import Lanes, Machine, Ops
+from nki_lab.kernel_runtime.timing.streams import listed
 
 _FEWEST: Final = 6  # repetitions of a stretch
 _SAMPLES, _FEWEST_SAMPLES = 12, 3  # places of a program at which a stretch is looked for
@@ -96,7 +97,8 @@ class _Search:
         self.found: list[Repeat] = []
         self._machine, self._ops, self._fewest = machine, machine.ops, least
         self._edges = np.diff(machine.ops.edge_start)
-        counts = [np.diff(start) for start in (machine.ops.lock_start, machine.ops.stream_start)]
+        self._streams = listed(machine.ops.stream, machine.ops.more_at, machine.ops.more_streams)
+        counts = [np.diff(start) for start in (machine.ops.lock_start, self._streams[0])]
         columns = [self._edges, *counts, machine.ops.reused]
         if machine.constants.has_loops:
             columns.append(machine.ops.loops)
@@ -178,7 +180,7 @@ class _Search:
         for start, member, count in (
             (every, ops.lane, len(self._machine.lanes.core)),
             (ops.lock_start, ops.lock, len(shared.lock_free)),
-            (ops.stream_start, ops.stream, len(shared.stream_next)),
+            (*self._streams, len(shared.stream_next)),
         ):
             first, last = int(start[begin]), int(start[end])
             step = int(start[begin + period]) - first

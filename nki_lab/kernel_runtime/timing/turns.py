@@ -13,7 +13,7 @@ from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.timing.columns import Machine, Ops, Times
 
-_SINGLE = ("variant", "lane", "reused", "first_waiter", "loops", "delay", "arrival")
+_SINGLE = ("variant", "lane", "reused", "first_waiter", "loops", "delay", "arrival", "stream", "more_at")
 
 
 def turns_of(program: Program) -> Column | None:
@@ -41,7 +41,6 @@ def taken_in_turns(machine: Machine, row: Column) -> Machine:
     ops = machine.ops
     edges, (pred, kind) = _gathered(ops.edge_start, op, ops.pred, ops.kind)
     locks, (lock,) = _gathered(ops.lock_start, op, ops.lock)
-    streams, (stream,) = _gathered(ops.stream_start, op, ops.stream)
 
     def moved(column: Column) -> Column:
         return column[op] if len(column) == len(op) else column
@@ -55,8 +54,7 @@ def taken_in_turns(machine: Machine, row: Column) -> Machine:
         lane_flow=moved(_rows(ops.lane_flow, row)),
         lock_start=locks,
         lock=lock,
-        stream_start=streams,
-        stream=stream,
+        more_streams=ops.more_streams,
     )
     cursor = [int(edges[changed.order[place]]) if place < end else 0
               for place, end in zip(machine.lanes.place, machine.lanes.end, strict=True)]  # fmt: skip
