@@ -2,11 +2,13 @@
 
 Attention transposes its weights by the Tensor Engine into PSUM and copies them to SBUF, to have them as a stationary
 operand. BLAS takes a matrix either way round: here products read the weights as they were, and the tiles on the way,
-the *relays*, are neither filled nor held.
+the *relays*, are neither filled nor held. Nor are tiles with several blocks of rows of an argument side by side, as of
+all values of a head: products read each block in the argument, where its rows lie close together.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,16 +16,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from nki_lab.kernel_runtime.footprint import Column, Mask
+from nki_lab.kernel_runtime.footprint import Column, Mask, distinct
 from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
 from nki_lab.kernel_runtime.numerics.slab import plain_operands
 from nki_lab.kernel_runtime.numerics.storage import SHADOW
 from nki_lab.kernel_runtime.numerics.variant_plan import Place, VariantPlan
+from nki_lab.kernel_runtime.tensor import ViewType, normalise, reshape_strides
 
 _ROUNDS: Final = 4  # of leaving out relays that do not fit; then there are none
 _MOST_PARTS: Final = 256  # of a relay, which are compared with each other
-_TWO: Final = 2  # tensors of a move
+_TWO: Final = 2  # tensors of a move, dimensions of a matrix
+_PARTLY: Final = 2  # an argument of which less than the half is loaded is not converted as a whole for that
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +41,41 @@ class Propagation:
     moves: list[int] = field(default_factory=list)
     last_read: dict[int, int] = field(default_factory=dict)
 
+    @property
+    def sources(self) -> set[int]:
+        """The buffers that are read instead."""
+        return {place.buffer for places in self.operands.values() for place in places.values()}
+
+
+class _Piece(NamedTuple):
+    """Columns of a move's source, from the `first` on, that lie `skip` elements behind its first element."""
+
+    first: int
+    width: int
+    skip: int
+
 
 class _Move(NamedTuple):
-    """How a variant fills dst, `rows` x `columns`; `step` is that of a row of its source from element to element."""
+    """How a variant fills dst, `rows` x `columns`, from a source in `pieces`, most often one.
+
+    Elements of a piece are `step` apart in a row, and its rows `down`.
+    """
 
     transposed: bool
     rows: int
     columns: int
+    down: int
     step: int
+    pieces: tuple[_Piece, ...]
 
     @property
     def is_plain(self) -> bool:
-        return not self.transposed and self.step == 1
+        return not self.transposed and self.step == 1 and len(self.pieces) == 1
+
+    def segments(self, source: int, offset: int) -> list[_Segment]:
+        """Return the places of the pieces of a view that begins at an offset of its buffer."""
+        down, step = self.down, self.step
+        return [_Segment(first, width, Place(source, offset + skip, down, step)) for first, width, skip in self.pieces]
 
 
 class _Part(NamedTuple):
@@ -85,7 +112,7 @@ def propagate_copies(program: Program, usage: BufferUsage, shadowed: Mask, remai
     relay is written once, and only moves and products read it.
     """
     moves = {variant.id: move for variant in program.variants if (move := _move(variant, program.options.precise))}
-    if not any(move.transposed for move in moves.values()):
+    if not any(move.transposed or len(move.pieces) > 1 for move in moves.values()):
         return Propagation()
     products = {variant.id: places[1:] for variant in program.variants if (places := plain_operands(variant))}
     search = _Search(program, usage, moves, products, remain, shadowed)
@@ -101,24 +128,53 @@ def propagate_copies(program: Program, usage: BufferUsage, shadowed: Mask, remai
 
 
 def _move(variant: Variant, precise: bool) -> _Move | None:
-    """Return the move that a variant is, between tiles on the chip and with nothing rounded; None for all others."""
+    """Return the move that a variant is, into a tile on the chip and with nothing rounded; None for all others."""
     arrangement = variant.instruction.moves(variant.use)
     if not arrangement or len(variant.names) != _TWO or variant.outs != (True, False):
         return None
     dst, src = (variant.use.types[name] for name in variant.names)
-    if not (dst.on_chip and src.on_chip) or dst.indirect or src.indirect or not dst.dtype.is_float:
+    if not dst.on_chip or dst.indirect or src.indirect or not dst.dtype.is_float:
         return None
-    if dst.free_strides not in ((), (1,)) or dst.partition_step != 1 or len(src.free_strides) > 1:
+    if dst.free_strides not in ((), (1,)) or dst.partition_step != 1 or variant.instruction.updates(variant.use):
         return None
-    step = src.innermost_stride
-    transposed = arrangement == "transposed"
-    sizes = (src.free_size, src.partitions) if transposed else (src.partitions, src.free_size)
-    if (dst.partitions, dst.free_size) != sizes or step < 1 or variant.instruction.updates(variant.use):
+    move = _on_chip(dst, src, arrangement == "transposed") if src.on_chip else _load(dst, src, arrangement)
+    if move is None:
         return None
     plan = VariantPlan(variant, (SHADOW, SHADOW), precise)
-    if not plan.direct or any(plan.rounds):
+    return move if plan.direct and not any(plan.rounds) else None
+
+
+def _on_chip(dst: ViewType, src: ViewType, transposed: bool) -> _Move | None:
+    """Return the move of a tile whose rows have even steps; None for all others."""
+    if len(src.free_strides) > 1 or src.innermost_stride < 1:
         return None
-    return _Move(transposed, *sizes, step)
+    sizes = (src.free_size, src.partitions) if transposed else (src.partitions, src.free_size)
+    if (dst.partitions, dst.free_size) != sizes:
+        return None
+    return _Move(transposed, *sizes, src.strides[0], src.innermost_stride, (_Piece(0, src.free_size, 0),))
+
+
+def _load(dst: ViewType, src: ViewType, arrangement: str) -> _Move | None:
+    """Return the move from HBM of a matrix, or of some side by side; None for all others.
+
+    BLAS reads a matrix whose rows, or whose columns, are dense and do not overlap.
+    """
+    rows, columns = dst.partitions, dst.free_size
+    if arrangement != "in order" or math.prod(src.shape) != rows * columns:
+        return None
+    whole = reshape_strides(src.shape, src.strides, (rows, columns))
+    if whole is not None:
+        down, step = whole
+        count, width, apart = 1, columns, 0
+    else:
+        sizes, steps = normalise(src.shape[1:], src.strides[1:])
+        if src.shape[0] != rows or len(sizes) != _TWO or sizes[0] > _MOST_PARTS:
+            return None
+        (count, width), (apart, step), down = sizes, steps, src.strides[0]
+    if not ((step == 1 and down >= width) or (down == 1 and step >= rows)):
+        return None
+    pieces = tuple(_Piece(width * at, width, apart * at) for at in range(count))
+    return _Move(False, rows, columns, down, step, pieces)
 
 
 class _Search:
@@ -149,6 +205,10 @@ class _Search:
         self._used_otherwise[self._buffer[writes | reads]] = True
         moved = self._moving[self._op]
         self._filled, self._taken = self._buffer[moved & self._is_out], self._buffer[moved & ~self._is_out]
+        size = np.zeros(len(program.variants), np.int64)
+        size[list(moves)] = [move.rows * move.columns for move in moves.values()]
+        takers = variant[self._op[moved & ~self._is_out]]
+        self._elements = np.bincount(self._taken, size[takers], minlength=len(program.buffers))
 
     def closed(self, relays: Mask) -> Mask:
         """Return the relays whose elements go nowhere but into others of them, and into products."""
@@ -162,23 +222,28 @@ class _Search:
     def followed(self, relays: Mask, sources: Mask) -> tuple[Propagation, set[int]]:
         """Return the places that products read instead of relays, and the relays of which some do not say."""
         found, unfit = Propagation(), set[int]()
-        is_relay, is_source, last_write = relays.tolist(), sources.tolist(), self._usage.last_write.tolist()
+        is_relay, last_write = relays.tolist(), self._usage.last_write.tolist()
+        is_source = (sources & self._can_be_read(sources)).tolist()
         program, views = self._program, self._program.views
         first, variants, accesses = program.op_access, program.op_variant, program.access_view
         parts: dict[int, list[_Part]] = defaultdict(list)
+        known: dict[int, Place] = {}  # by view: parts stay where they are
         for op in self._ops(relays).tolist():
             at, number = first[op], variants[op]
             move = self._moves.get(number)
             if move is None:
                 for position in self._products[number]:
-                    view = views[accesses[at + position]]
-                    relay = view.buffer.id
-                    if not is_relay[relay]:
-                        continue
-                    place = _place_in(parts[relay], view)
+                    place = known.get(accesses[at + position])
                     if place is None:
-                        unfit.add(relay)
-                        continue
+                        view = views[accesses[at + position]]
+                        relay = view.buffer.id
+                        if not is_relay[relay]:
+                            continue
+                        place = _place_in(parts[relay], view)
+                        if place is None:
+                            unfit.add(relay)
+                            continue
+                        known[accesses[at + position]] = place
                     found.operands.setdefault(op, {})[position] = place
                     found.last_read[place.buffer] = op
                 continue
@@ -189,8 +254,7 @@ class _Search:
             if is_relay[source]:
                 filled = _moved_on(dst, src, move, parts[source])
             elif is_source[source] and last_write[source] < op:
-                place = Place(source, src.offset, src.type.strides[0], move.step)
-                filled = _parts(dst, move, [_Segment(0, src.type.free_size, place)])
+                filled = _parts(dst, move, move.segments(source, src.offset))
             else:
                 filled = []
             if filled and _join(parts[relay], filled):
@@ -198,6 +262,15 @@ class _Search:
             else:
                 unfit.add(relay)
         return found, unfit
+
+    def _can_be_read(self, sources: Mask) -> Mask:
+        """Return which sources of moves are tiles, or arguments of which enough is loaded."""
+        out = np.zeros(len(sources), bool)
+        for number in distinct(self._taken[sources[self._taken]]).tolist():
+            buffer = self._program.buffers[number]
+            given = buffer.kind in ("input", "const") and not self._usage.writes[number]
+            out[number] = buffer.on_chip or (given and self._elements[number] * _PARTLY >= math.prod(buffer.shape))
+        return out
 
     def _ops(self, relays: Mask) -> Column:
         """Return the ops that access a relay, in order."""

@@ -124,6 +124,7 @@ class Executor:
         self._narrow: frozenset[int] = frozenset()
         self._evacuation = Evacuation()
         self._propagated: Mapping[int, Mapping[int, Place]] = {}
+        self._joined: Mapping[int, int] = {}
 
     def run(self, *, final: bool) -> None:
         """Execute the ops issued and not yet executed."""
@@ -318,7 +319,7 @@ class Executor:
 
     def _adopt(self, plan: ProgramPlan) -> None:
         self._written, self._stored, self._narrow = plan.written, plan.stored, plan.narrow
-        self._evacuation, self._propagated = plan.evacuation, plan.propagated
+        self._evacuation, self._propagated, self._joined = plan.evacuation, plan.propagated, plan.joined
 
     def _shadowed(self) -> Mask:
         kinds = self._kinds
@@ -444,7 +445,10 @@ class Executor:
             planned = plan.steps(views, bounds, state, self._scratch, self._resolver)
             if key is not None and plan.direct:
                 self._keep_planned(key, planned)
-        steps.extend([(index, step) for step in planned])
+        if len(planned) == 1:
+            steps.append((index, planned[0]))
+        else:
+            steps.extend([(index, step) for step in planned])
 
     def _steps_elsewhere(self, index: int, variant: Variant, adds: Added, steps: list[PlannedStep]) -> list[Step]:
         """Return the calls of a product that reads operands at other places; a call that prepares dst goes before."""
@@ -457,12 +461,12 @@ class Executor:
             views.append(view)
             bounds.append(known.get(buffer.id) or self._bind(buffer, index, steps))
             offsets += (view.offset,) if place is None else place[1:]
-        shared = adds is True or adds is False
-        key = (variant.id, adds, core, *bounds, *offsets) if shared else None
+        shared, rows = adds is True or adds is False, self._joined.get(index)
+        key = (variant.id, adds, core, rows, *bounds, *offsets) if shared else None
         planned = None if key is None else self._planned.get(key)
         if planned is None:
             plan = self._variant_plan(variant, bounds)
-            planned = plan.steps_elsewhere(views, bounds, places, self._state(core, adds, shared=shared))
+            planned = plan.steps_elsewhere(views, bounds, places, rows, self._state(core, adds, shared=shared))
             if key is not None:
                 self._keep_planned(key, planned)
         return planned

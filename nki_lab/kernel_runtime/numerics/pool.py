@@ -235,4 +235,4 @@ def _new_block(size: int) -> Block:
 
 
 def _rounded(nbytes: int) -> int:
-    return max(_ALIGNMENT, -(-nbytes // _ALIGNMENT) * _ALIGNMENT)
+    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT or _ALIGNMENT

@@ -20,7 +20,9 @@ from nki_lab.kernel_runtime.number_sets import distinct, ranked
 from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
 from nki_lab.kernel_runtime.numerics.copy_propagation import Propagation, propagate_copies
 from nki_lab.kernel_runtime.numerics.evacuation import Evacuation, copies_as_it_is, evacuate
+from nki_lab.kernel_runtime.numerics.joined_products import Joins, join_products
 from nki_lab.kernel_runtime.numerics.slab import Elided, Slab, Submatrix, find_slabs
+from nki_lab.kernel_runtime.numerics.slab_product import JOINED_ROWS
 from nki_lab.kernel_runtime.numerics.variant_plan import Place
 from nki_lab.kernel_runtime.tensor import Buffer, reshape_strides
 
@@ -38,8 +40,8 @@ class ProgramPlan:
     are the sources of elided loads that other ops than slabs read, by their tile; `elided_count` counts all elided
     loads. `narrow` are the arguments that only slabs read: they stay at true width. `stored` are the results, and the
     arguments that copies read, that are held at true width. `propagated` are the operands, by op and position, that
-    products read elsewhere than they say. `released` are, for each op, the tiles that nobody accesses or asks for
-    afterwards.
+    products read elsewhere than they say, `joined` the rows of the contraction of those that stand for products behind
+    them as well. `released` are, for each op, the tiles that nobody accesses or asks for afterwards.
     """
 
     written: Mask
@@ -52,6 +54,7 @@ class ProgramPlan:
     stored: frozenset[int]
     evacuation: Evacuation
     propagated: Mapping[int, Mapping[int, Place]]
+    joined: Mapping[int, int]
     released: Mapping[int, list[int]]
 
 
@@ -81,16 +84,20 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
     remain[usage.first_write[tiles]] = False
     remain[[op for item in found for op in item.ops]] = False
     remain[evacuation.ops] = False
-    propagation = Propagation()
+    propagation, joins = Propagation(), Joins()
     if program.options.matmul_order != "tile":
         fixed = elided.pitch > 0
         fixed[[*_cells(found), *(tile for tiles in evacuation.carriers.values() for tile in tiles)]] = True
         propagation = propagate_copies(program, usage, shadowed, remain, fixed)
         remain[propagation.moves] = False
+        most = None if program.options.matmul_order == "free" else JOINED_ROWS
+        joins = join_products(program, add, propagation.operands, remain, elided, fixed, most)
+        propagation.operands.update(joins.operands)
+        remain[list(joins.stands_for)] = False
     accessed = usage.accessed_by(remain)
     remain[[item.first for item in found]] = True
     needed = {tile: elided.of(tile) for tile in tiles[accessed[tiles]].tolist()}
-    wide = {source.root for source in needed.values()}
+    wide = {source.root for source in needed.values()} | propagation.sources
     readers = Counter(root for item in found for root in item.roots)
     copied = arguments_at_true_width(program, usage, shadowed & accessed, remain) - wide - readers.keys()
     accessed[list(wide)] = True
@@ -111,7 +118,8 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
         stored=stored | copied,
         evacuation=evacuation,
         propagated=propagation.operands,
-        released=released_after(program, usage, propagation.last_read),
+        joined=joins.rows,
+        released=released_after(program, usage, propagation.last_read, joins.stands_for),
     )
 
 
@@ -131,11 +139,14 @@ def _cells(slabs: Iterable[Slab]) -> Iterator[int]:
 
 
 def released_after(
-    program: Program, usage: BufferUsage, last_read: Mapping[int, int] = MappingProxyType({})
+    program: Program,
+    usage: BufferUsage,
+    last_read: Mapping[int, int] = MappingProxyType({}),
+    stands_for: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[int, list[int]]:
     """Return for each op, of a device loop the last one, the tiles that nobody accesses or asks for afterwards.
 
-    `last_read` are later reads of tiles by ops that do not name them.
+    `last_read` are later reads of tiles by ops that do not name them, `stands_for` the ops with which others are done.
     """
     out: dict[int, list[int]] = {}
     last_access = usage.last_access.copy()
@@ -147,7 +158,7 @@ def released_after(
     wanted = (usage.is_output | usage.is_index).tolist()
     for item, last, stays in zip(program.buffers, last_access.tolist(), wanted, strict=True):
         if item.on_chip and not stays and item.kind not in ("input", "const"):
-            out.setdefault(last, []).append(item.id)
+            out.setdefault(stands_for.get(last, last), []).append(item.id)
     return out
 
 

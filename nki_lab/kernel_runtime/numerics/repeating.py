@@ -236,6 +236,11 @@ class RepeatableExecutor(Executor):
         touched[list(self._root_of)] = True
         op, _, buffer, _ = access_columns(program)
         self._outer_rows = set(distinct(op[touched[buffer]]).tolist())
+        self._outer_rows.update(
+            op
+            for op, places in plan.propagated.items()
+            if any(place.buffer in self._outer for place in places.values())
+        )
 
     def _lies_outside(self, buffer: Buffer, plan: ProgramPlan) -> bool:
         """Whether an argument can be used as it is."""
@@ -285,11 +290,12 @@ class RepeatableExecutor(Executor):
         if isinstance(arguments[0], SimpleNamespace):
             arguments = (*[SimpleNamespace(**vars(space)) for space in arguments[:2]], *arguments[2:])
             steps[at] = (index, (function, arguments))
-        variant = self.program.variant_of(index)
+        variant, elsewhere = self.program.variant_of(index), self._propagated.get(index, {})
         for position, (view, name, is_out) in enumerate(
             zip(self.program.views_of(index), variant.names, variant.outs, strict=True)
         ):
-            root = self._root_of.get(view.buffer.id)
+            place = elsewhere.get(position)
+            root = self._root_of.get(view.buffer.id if place is None else place.buffer)
             if root is None:
                 continue
             places = self._places[root]
@@ -299,8 +305,8 @@ class RepeatableExecutor(Executor):
             elif isinstance(arguments[0], list):  # of the operands' views: a general step
                 places.bindings.append((arguments[1], position, view.buffer.id))
             else:
-                place = call_position(function, is_out=is_out)
-                places.arguments.append((at, place, self._form(root, arguments[place])))
+                number = call_position(function, is_out=is_out)
+                places.arguments.append((at, number, self._form(root, arguments[number])))
 
     def _keeps_calls(self, index: int) -> bool:
         """Calls on the caller's memory are given its arrays in each run."""

@@ -22,6 +22,9 @@ SHADOW: Final = 0
 NATIVE: Final = 1
 BYTES: Final = 2
 
+_FLOAT32: Final = np.dtype(np.float32)
+_UINT8: Final = np.dtype(np.uint8)
+
 POISON_INTEGER: Final = 4
 """Number that fresh integer memory reads as, the sentinel of NKI's own simulator; floats read NaN."""
 
@@ -34,8 +37,8 @@ def kind_of(buffer: Buffer) -> int:
 def unit_of(kind: int, dtype: DType) -> np.dtype[Any]:
     """Return the NumPy dtype of a binding's `flat`."""
     if kind == SHADOW:
-        return np.dtype(np.float32)
-    return np.dtype(np.uint8) if kind == BYTES else dtype.storage
+        return _FLOAT32
+    return _UINT8 if kind == BYTES else dtype.storage
 
 
 def strided(bound: Bound, dtype: DType, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
@@ -92,7 +95,7 @@ def fresh(pool: Pool, buffer: Buffer, kind: int, *, untouched: bool = False) -> 
     """
     unit = unit_of(kind, buffer.dtype)
     row = buffer.partition_bytes if kind == BYTES else buffer.row_elements
-    nbytes = bytes_of(buffer, kind)
+    nbytes = buffer.partitions * row * unit.itemsize
     block = pool.take_untouched(nbytes) if untouched else pool.take(nbytes)
     key = (kind, unit, nbytes, row)
     bound = block.bindings.get(key)

@@ -56,11 +56,14 @@ class Moved:
     target: str = "trn2"
     dtype: str = "nl.bfloat16"
     keeps: bool = True
+    blocks: bool = False  # of values are loaded beside each other: not all of a row of SBUF is one in HBM
 
     @property
     def text(self) -> str:
         body = "\n".join("    " + line for line in self.body.strip("\n").split("\n"))
         values = "values = nl.load(v)"
+        if self.blocks:
+            values = "values = nl.ndarray(v.shape, v.dtype)\n    nisa.dma_copy(values, v.ap([[64, 128], [8192, 2], [1, 64]]))"
         if self.dtype == "nl.float32":
             values = "values = nl.ndarray(v.shape, nl.float32)\n    nisa.tensor_copy(values, nl.load(v))"
         return FRAME.format(body=body, results=self.results, values=values, dtype=self.dtype)
@@ -276,9 +279,9 @@ def bodies(draw: st.DrawFn) -> str:
     return "nisa.memset(total, 0.0)\n" + "\n".join(lines)
 
 
-@given(bodies(), st.sampled_from(("nl.bfloat16", "nl.float32")))
-def test_moves_of_all_kinds_change_nothing(body: str, dtype: str) -> None:
-    moved, arrays = Moved(body, 0, dtype=dtype), operands()
+@given(bodies(), st.sampled_from(("nl.bfloat16", "nl.float32")), st.booleans())
+def test_moves_of_all_kinds_change_nothing(body: str, dtype: str, blocks: bool) -> None:
+    moved, arrays = Moved(body, 0, dtype=dtype, blocks=blocks), operands()
     (by_tile,), (got,) = (run(moved, arrays, order)[1] for order in ("tile", "slab"))
     np.testing.assert_array_equal(np.isnan(got), np.isnan(by_tile))
     finite = np.isfinite(by_tile)
