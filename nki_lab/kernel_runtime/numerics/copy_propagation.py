@@ -111,9 +111,11 @@ def propagate_copies(program: Program, usage: BufferUsage, shadowed: Mask, remai
     in a memory that is not their own. Tiles are written before they are moved, and never again; every element of a
     relay is written once, and only moves and products read it.
     """
-    moves = {variant.id: move for variant in program.variants if (move := _move(variant, program.options.precise))}
+    moves = {variant.id: move for variant in program.variants if (move := _move(variant))}
     if not any(move.transposed or len(move.pieces) > 1 for move in moves.values()):
         return Propagation()
+    variants, precise = program.variants, program.options.precise
+    moves = {number: move for number, move in moves.items() if _is_exact(variants[number], precise)}
     products = {variant.id: places[1:] for variant in program.variants if (places := plain_operands(variant))}
     search = _Search(program, usage, moves, products, remain, shadowed)
     sources = shadowed & ~fixed
@@ -127,8 +129,8 @@ def propagate_copies(program: Program, usage: BufferUsage, shadowed: Mask, remai
     return Propagation()
 
 
-def _move(variant: Variant, precise: bool) -> _Move | None:
-    """Return the move that a variant is, into a tile on the chip and with nothing rounded; None for all others."""
+def _move(variant: Variant) -> _Move | None:
+    """Return the move that a variant is, into a tile on the chip; None for all others."""
     arrangement = variant.instruction.moves(variant.use)
     if not arrangement or len(variant.names) != _TWO or variant.outs != (True, False):
         return None
@@ -137,11 +139,13 @@ def _move(variant: Variant, precise: bool) -> _Move | None:
         return None
     if dst.free_strides not in ((), (1,)) or dst.partition_step != 1 or variant.instruction.updates(variant.use):
         return None
-    move = _on_chip(dst, src, arrangement == "transposed") if src.on_chip else _load(dst, src, arrangement)
-    if move is None:
-        return None
+    return _on_chip(dst, src, arrangement == "transposed") if src.on_chip else _load(dst, src, arrangement)
+
+
+def _is_exact(variant: Variant, precise: bool) -> bool:
+    """Whether a move between shadows rounds nothing."""
     plan = VariantPlan(variant, (SHADOW, SHADOW), precise)
-    return move if plan.direct and not any(plan.rounds) else None
+    return plan.direct and not any(plan.rounds)
 
 
 def _on_chip(dst: ViewType, src: ViewType, transposed: bool) -> _Move | None:
