@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import base64
 import threading
+import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,6 +44,10 @@ AWAKE: Final = 16
 
 SHOWN: Final = 64
 """Widgets of a session that are there at all; those that came to rest before that are closed."""
+
+_SENDING: Final = 0.02
+"""Seconds in which the thread of the kernel that sends messages gets a first picture out: beside the work for the next
+one, which holds Python's lock most of the time, it takes a third of a second."""
 
 _PICTURE: Final = """export default { render({ el }) {
   const picture = document.createElement('img');
@@ -192,7 +197,10 @@ class Visualizer(LoadedWidget):
 
     def _pictures(self, messages: Messages) -> Iterator[bytes | None]:
         """Yield what draws a run: of a large one its lanes first, while the rest is worked out."""
-        yield messages.preview()
+        first = messages.preview()
+        yield first
+        if first is not None:
+            time.sleep(_SENDING)
         yield from messages
 
     def _send_all(self, messages: Iterable[bytes]) -> None:

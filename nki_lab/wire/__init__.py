@@ -82,7 +82,7 @@ class Messages:
         """Lanes and sums alone, for a first picture while the rest is worked out; None where that takes no time."""
         if len(self) < FROM or self._fault >= 0:
             return None
-        return preview(self.recording, self._buckets, TABLES)
+        return preview(self.recording, TABLES)
 
     @property
     def _buckets(self) -> int:

@@ -19,13 +19,17 @@ from nki_lab.wire.message import message
 FROM: Final = 1 << 17
 """Rows from which on there is one: the opening message of smaller runs is there as soon."""
 
+_BUCKETS: Final = 1024
+"""Stretches of time: about a pixel each, until the opening message has more of them. A server of notebooks takes a
+tenth of a second for two megabytes."""
+
 _READ: Final = ("ops", "sites")
 """Tables that are small whatever the run, and that names of lanes and sources need."""
 
 
-def preview(recording: Recording, buckets: int, columns: Mapping[str, tuple[str, ...]]) -> bytes:
+def preview(recording: Recording, columns: Mapping[str, tuple[str, ...]]) -> bytes:
     """Return the message of a recording's lanes and sums; its other tables, with their `columns`, are empty."""
-    shift, found = recording.sums(0, recording.makespan + 1, buckets)
+    shift, found = recording.sums(0, recording.makespan + 1, _BUCKETS)
     nothing = np.zeros(0, np.uint8)
     tables: dict[str, Mapping[str, Array]] = {
         name: {column: recording.first_column(name, column) if name in _READ else nothing for column in known}

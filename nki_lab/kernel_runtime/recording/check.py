@@ -66,8 +66,11 @@ def _check_table(tables: Mapping[str, Columns], table: Columns) -> None:
     name, spec = table.spec.name, table.spec
     ordered = [column.name for column in spec.columns if column.ordered and name != "lane_rows"]
     stretches = [column for column in spec.columns if column.count]
+    wanted = {*ordered, *(name for one in stretches for name in (one.name, one.count))}
+    wanted |= {one for rule in spec.rules for one in rule.columns if one != schema.NUMBER}
     last: dict[str, int] = {}
     for low, high in pieces(len(table)):
+        table.prefetch(sorted(wanted), low, high)
         for column in ordered:
             values = table[column][low:high]
             falls = np.diff(values.astype(np.int64), prepend=np.int64(last.get(column, values[0]))) < 0
@@ -133,6 +136,7 @@ def end_of(rows: Columns) -> int:
     """Return when the last row has ended and the last result is visible, in picoseconds."""
     end = 0
     for low, high in pieces(len(rows)):
+        rows.prefetch(("start", "duration", "ready"), low, high)
         ends = rows["start"][low:high] + rows["duration"][low:high]
         end = max(end, int(ends.max()), int(rows["ready"][low:high].max()))
     return end
@@ -151,10 +155,12 @@ def check_indices(tables: Mapping[str, Columns], makespan: int) -> None:
         "lane_spans": derive.table("lane_spans", derive.spans(places, firsts)),
     }
     for name, table in expected.items():
-        for column in table.spec.columns:
-            for low, high in pieces(len(table)):
-                found, right = (one[column.name][low:high] for one in (tables[name], table))
-                _refuse(found != right, low, f"{name}.{column.name} is not that of the rows")
+        columns = [column.name for column in table.spec.columns]
+        for low, high in pieces(len(table)):
+            tables[name].prefetch(columns, low, high)
+            for column in columns:
+                found, right = (one[column][low:high] for one in (tables[name], table))
+                _refuse(found != right, low, f"{name}.{column} is not that of the rows")
     if len(tables["critical"]) > len(rows):
         raise ValueError(f"critical has {len(tables['critical'])} rows, the run {len(rows)}")
     if ("lane_sums" in tables) is not ("lane_sum_levels" in tables):

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from nki_lab.kernel_runtime.recording import schema
-from nki_lab.kernel_runtime.recording.columns import Array, pieces
+from nki_lab.kernel_runtime.recording.columns import Array, Columns, pieces
 from nki_lab.kernel_runtime.recording.columns import whole as _whole
 from nki_lab.kernel_runtime.recording.recording import Recording
 from nki_lab.kernel_runtime.vocabulary import DATA_FROM, STALL_OF
@@ -141,12 +141,13 @@ def _digest(recording: Recording) -> Digest:
         if spent:
             group = "dma" if lane.kind == "dma" else lane.name
             work[group] = work.get(group, 0) + spent
+    dma, dma_waiting = _dma(recording)
     return Digest(
         makespan=recording.makespan,
         path=path,
         lanes=_lanes(recording, path, busy, slowed, launch),
-        dma=_dma(recording),
-        dma_waiting={core: _waiting(recording, lanes) for core, lanes in _queues(recording).items()},
+        dma=dma,
+        dma_waiting=dma_waiting,
         lines=_lines(recording, path, by_site),
         work=_sorted(work),
         waits=_sorted(waits),
@@ -155,11 +156,8 @@ def _digest(recording: Recording) -> Digest:
 
 def path_of(recording: Recording, launch: int = 0) -> Path:
     """The critical path with its times, in a run that begins with `launch` picoseconds."""
-    rows, row = recording.rows, _whole(recording.critical_path).astype(np.int64)
-    column = {
-        name: rows[name][row].astype(np.int64)
-        for name in ("lane", "start", "duration", "ready", "setup", "pace", "stall", "setup_stall", "held")
-    }
+    row = _whole(recording.critical_path).astype(np.int64)
+    column = _gathered(recording.rows, row, _OF_PATH)
     start, duration = column["start"], column["duration"]
     names = recording.stalls
     result = np.array([is_by_result(name) for name in names])[column["stall"]]
@@ -187,6 +185,23 @@ def path_of(recording: Recording, launch: int = 0) -> Path:
     )
 
 
+_OF_PATH: Final = ("lane", "start", "duration", "ready", "setup", "pace", "stall", "setup_stall", "held")
+
+
+def _gathered(rows: Columns, row: Array, names: Sequence[str]) -> dict[str, Array]:
+    """Return columns of some rows, in whole numbers; those of a file are read piece by piece."""
+    out = {name: np.zeros(len(row), np.int64) for name in names}
+    order = np.argsort(row, kind="stable")
+    ordered = row[order]
+    for low, high in pieces(len(rows)):
+        first, end = np.searchsorted(ordered, (low, high)).tolist()
+        if first < end:
+            rows.prefetch(names, low, high)
+            for name in names:
+                out[name][order[first:end]] = rows[name][ordered[first:end]]
+    return out
+
+
 def is_by_result(stall: str) -> bool:
     """Check whether a wait ends with another row's result. Profiles may have data from engines of their own."""
     return STALL_OF[stall].by_result if stall in STALL_OF else stall.startswith(DATA_FROM)
@@ -208,6 +223,7 @@ def _rows(recording: Recording) -> tuple[Array, Array, Array]:
     slowed = np.zeros(lanes * stalls, np.int64)
     by_site = np.zeros((3, sites + 1), np.int64)
     for low, high in pieces(len(rows)):
+        rows.prefetch(("lane", "duration", "site", "pace", "held"), low, high)
         lane, duration, site = (rows[name][low:high].astype(np.int64) for name in ("lane", "duration", "site"))
         work = own_work(duration, rows["pace"][low:high])
         busy += _sums(lane, duration, lanes)
@@ -228,21 +244,14 @@ def _queues(recording: Recording) -> dict[int, list[int]]:
     return queues
 
 
-def _dma(recording: Recording) -> dict[int, int]:
-    """The time in which any DMA queue of a core executes."""
-    return {core: _covered(recording, lanes) for core, lanes in _queues(recording).items()}
-
-
-def _covered(recording: Recording, lanes: list[int]) -> int:
-    """The time in which any of several lanes executes."""
-    begin, end = executing(recording, lanes)
-    return int((end - begin).sum())
-
-
-def _waiting(recording: Recording, lanes: list[int]) -> int:
-    """The time in which none of several lanes executes before one will."""
-    begin, end = executing(recording, lanes)
-    return int(end[-1] - (end - begin).sum()) if len(end) else 0
+def _dma(recording: Recording) -> tuple[dict[int, int], dict[int, int]]:
+    """By core, the time in which any DMA queue executes, and that in which none does before one will."""
+    busy, waiting = dict[int, int](), dict[int, int]()
+    for core, lanes in _queues(recording).items():
+        begin, end = executing(recording, lanes)
+        busy[core] = int((end - begin).sum())
+        waiting[core] = int(end[-1]) - busy[core] if len(end) else 0
+    return busy, waiting
 
 
 def executing(recording: Recording, lanes: Sequence[int]) -> tuple[Array, Array]:

@@ -208,6 +208,7 @@ class StoredColumns(Columns):
         "_groups",
         "_limits",
         "_lock",
+        "_names",
         "_path",
         "_stream",
         "_texts",
@@ -231,6 +232,7 @@ class StoredColumns(Columns):
         texts = [column.name for column in spec.columns if column.is_text and column.name in known]
         # As dictionaries, so that a text that a file repeats a million times is made once.
         self._file = self._guarded(lambda: pq.ParquetFile(self._stream, read_dictionary=texts))
+        self._names: list[str] = self._file.schema_arrow.names
         self._check(spec)
         meta = self._guarded(lambda: sound_metadata(self._file.metadata, self._groups))
         if meta.num_rows != checksums.rows or len(checksums.chunks) != 4 * meta.num_row_groups * meta.num_columns:
@@ -261,7 +263,7 @@ class StoredColumns(Columns):
 
     def _check_chunks(self, names: Sequence[str], groups: Iterable[int]) -> None:
         """NKI019 where the bytes of a chunk are not those that were written, or decode to more than they may."""
-        columns = self._file.schema_arrow.names
+        columns = self._names
         for number, place in product(groups, map(columns.index, names)):
             rows, entry = self._groups[number].rows, self._groups[number].chunks[place]
             chunk = self._guarded(partial(self._stream.read_at, entry.size, entry.begin))
@@ -407,7 +409,7 @@ class StoredColumns(Columns):
         if name in self._absent:
             return ([self._absent[name]] * (len(self.offsets) - 1),) * 2
         if name not in self._limits:
-            place = self._file.schema_arrow.get_field_index(name)
+            place = self._names.index(name)
             low, high = [], []
             for group in self._groups:
                 found = self._guarded(partial(_limits_of, group.chunks[place], self.spec[name]))
