@@ -43,8 +43,13 @@ LINES = (
     "kernel(np.zeros((4, 4)), x={'a': [['x' * 10**5] * 1000] * 1000})", "kernel(np.zeros((4, 4)), C([[[0] * 1000] * 1000] * 1000))",
     "v = ['x' * 10**5] * 9999", "nisa.memset(dst=v, value=v)", "t[v] = v", "v = t + v", "v = v // 2", "nl.load(v)", "print(v)",
     "u[v:v:v]", "v = ((1,) * 9999) < np.arange(60000)[:, None]",
+    "v = np.ones(7, dtype=Nested)", "v = torch.zeros(7, dtype=D(Nested))", "v = np.zeros((4, 4)).view(dtype={'a': Nested})",
     "v = [0] * np.int64(10**9)", "v = np.int64(10**9) * [0]", "v = (0,) * np.int32(10**9)",
 )  # fmt: skip
+
+
+# Others, behind which nothing is executed.
+LAST = ("assert False, Nested", "raise ValueError(Nested)", "raise E(Nested)", "assert False, {1: Nested}")
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +63,25 @@ def test_what_hurt_once_does_not_hurt_again(process: Process, module: str) -> No
     head = hostile_calls._HEAD.format(module=module)
     assert not process.check(text_of(head, (), LINES))
     assert not process.check(text_of(head, [line for line in LINES if "nisa" not in line], ()))
+
+
+@pytest.mark.parametrize("line", LAST)
+def test_failures_that_cannot_be_printed_do_not_hurt(process: Process, line: str) -> None:
+    head = hostile_calls._HEAD.format(module="nki")
+    assert not process.check(text_of(head, (), [line]))
+    assert not process.check(text_of(head, [line], ()))
+
+
+def test_members_of_enumerations_that_cannot_be_printed_do_not_hurt(process: Process) -> None:
+    head = hostile_calls._HEAD.format(module="nki") + "\nclass Endless(enum.Enum):\n    one = Nested\n"
+    lines = [
+        "v = f'{Endless.one!r}'",
+        "v = repr(Endless.one)",
+        "v = str(Endless.one)",
+        "print([Endless.one])",
+        "raise ValueError(Endless.one)",
+    ]
+    assert not process.check(text_of(head, (), lines))
 
 
 def test_a_few_texts_pass() -> None:

@@ -27,6 +27,8 @@ def host_dtype(dtype: Value, default: str = "float32") -> DType | None:
     if isinstance(dtype, TensorSpec):
         return dtype.dtype
     name = dtype.__name__ if isinstance(dtype, type) else getattr(dtype, "name", dtype)
+    if not isinstance(name, str) and type(name).__module__ != "torch":
+        return None  # a list of lists may be endless to print
     text = str(name).removeprefix("torch.")
     try:
         return dtype_of(_NARROW.get(text, text))

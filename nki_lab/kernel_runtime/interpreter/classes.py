@@ -100,11 +100,10 @@ def _make_members(frame: Frame, node: ast.ClassDef, cls: UserClass) -> None:
 
 def _key(frame: Frame, value: Value) -> tuple[type, Value]:
     """Return what tells the values of an enumeration apart."""
-    try:
-        frame.meter.walked(value)
-        hash(value)
-    except TooLarge:
+    if not frame.meter.ends(value):
         return object, id(value)
+    try:
+        hash(value)
     except TypeError:
         return type(value), repr(value)
     return type(value), value
@@ -169,10 +168,12 @@ def _member_of(frame: Frame, node: ast.AST, cls: UserClass, args: list[Value]) -
         return UNKNOWN
     if isinstance(args[0], EnumMember) and args[0].cls is cls:
         return args[0]
+    if not frame.meter.ends(args[0]):
+        return frame.fault(TooLarge("a nested container"), node)
     for member in cls.members.values():
         if member.value is UNKNOWN:
             return UNKNOWN
-        if frame.meter.walked(member.value) == frame.meter.walked(args[0]):
+        if frame.meter.ends(member.value) and member.value == args[0]:
             return member
     return frame.fault(ValueError(f"{args[0]!r} is not a valid {cls.name}"), node)
 

@@ -41,7 +41,8 @@ def _assert(node: ast.Assert, scope: Scope) -> Statement:
             assumptions.refuse()
             return None  # an assert about what is assumed holds
         text = message(frame)
-        error = AssertionError() if text is None or text is UNKNOWN else AssertionError(text)
+        is_told = text is not None and text is not UNKNOWN and frame.meter.ends(text)
+        error = AssertionError(text) if is_told else AssertionError()
         _report(frame, error, place)
         return _leave(frame)
 
@@ -85,7 +86,7 @@ def _raise(node: ast.Raise, scope: Scope) -> Statement:
             made = Raisable(made, [])
         raised = made if isinstance(made, Raisable) else Raisable(RuntimeError, [])
         if issubclass(raised.kind, Exception):
-            texts = [item for item in raised.args if item is not UNKNOWN]
+            texts = [item for item in raised.args if item is not UNKNOWN and frame.meter.ends(item)]
             try:
                 error = raised.kind(*texts)
             except TypeError:

@@ -158,6 +158,14 @@ class Meter:
         self.spend(seen >> 3)
         return value
 
+    def ends(self, value: Any) -> bool:
+        """Return whether a walk through a value, which is paid for, comes to its end."""
+        try:
+            self.walked(value)
+        except TooLarge:
+            return False
+        return True
+
 
 _CONTAINERS = frozenset((list, tuple, dict, set, frozenset, slice))
 _TEXTS = frozenset((str, bytes))
