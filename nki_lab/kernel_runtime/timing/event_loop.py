@@ -352,7 +352,6 @@ def advance(
             if missing >= 0:
                 next_waiter[lane] = first_waiter[missing]
                 first_waiter[missing] = lane
-                cursors[lane] = at
                 if asks:
                     heappop(heap)
             else:
@@ -364,7 +363,8 @@ def advance(
                     heapreplace(heap, event)
                 else:
                     heappush(heap, event)
-            avails[lane], causes[lane], edge_kinds[lane] = available, cause, edge_kind
+            cursors[lane], avails[lane] = at, available
+            causes[lane], edge_kinds[lane] = cause, edge_kind
             asks = False
             continue
 
