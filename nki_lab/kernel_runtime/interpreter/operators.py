@@ -469,9 +469,12 @@ def text_of(value: Instance | EnumMember, conversion: int = ord("s")) -> Value:
     """Return `str(value)`, or `repr`: known to be some text where the class leaves it to Python."""
     own = any(value.cls.find(name) is not MISSING for name in ("__str__", "__repr__", "__format__"))
     if isinstance(value, EnumMember):
-        if own or value.cls.kind != "enum" or isinstance(value.value, list | tuple | dict | set | frozenset):
-            return UNKNOWN  # containers may be endless to print
-        return f"<{value!r}: {value.value!r}>" if conversion == ord("r") else repr(value)
+        if own or value.cls.kind != "enum":
+            return UNKNOWN
+        if conversion != ord("r"):
+            return repr(value)
+        is_container = isinstance(value.value, list | tuple | dict | set | frozenset)  # which may be endless to print
+        return UNKNOWN if is_container else f"<{value!r}: {value.value!r}>"
     if own or value.cls.kind == "unknown" or value.cls.is_dataclass:
         return UNKNOWN
     return f"<{value.cls.name} object>"

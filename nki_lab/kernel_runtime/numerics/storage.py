@@ -95,7 +95,7 @@ def fresh(pool: Pool, buffer: Buffer, kind: int, *, untouched: bool = False) -> 
     """
     unit = unit_of(kind, buffer.dtype)
     row = buffer.partition_bytes if kind == BYTES else buffer.row_elements
-    nbytes = buffer.partitions * row * unit.itemsize
+    nbytes = bytes_of(buffer, kind)
     block = pool.take_untouched(nbytes) if untouched else pool.take(nbytes)
     key = (kind, unit, nbytes, row)
     bound = block.bindings.get(key)
