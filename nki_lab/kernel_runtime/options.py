@@ -21,7 +21,7 @@ class Options:
     """Order of float32 sums in matrix products.
 
     `tile` computes every nc_matmul by itself, in program order, with one thread: results are equal bit for bit from run
-    to run on one machine. `slab` computes all tiles in one product for each 256 rows of the contraction, in the same K
+    to run on one machine. `slab` computes all tiles in one product for each 384 rows of the contraction, in the same K
     order; `free` lets the whole contraction be one product. Both stay within `numerics.slab.ULP_BOUND` of `tile`.
     Default: slab.
     """

@@ -202,7 +202,7 @@ def single_thread() -> Iterator[None]:
 
 
 _SHARED: Final = 1 << 18  # multiplications: fewer are not shared among threads
-ONE_PASS: Final = 256
+ONE_PASS: Final = 384
 """Rows of the contraction; with more, the order of a sum depends on the number of threads with all kernels."""
 _QUICK: Final = 1 << 24  # multiplications: one thread takes a fifth of a millisecond
 _SAMPLES: Final = 3

@@ -140,7 +140,7 @@ class Executor:
                 self._loops = Loops(self)
             if final and self.done == 0 and len(self.program) and self._physical is None:
                 if self._loops is None:
-                    plan = plan_program(self.program, add, self._shadowed())
+                    plan = plan_program(self.program, add, self._shadowed)
                     released = plan.released
                     self._take_over(plan)
                 else:
@@ -165,7 +165,7 @@ class Executor:
             return
         add = self.tracker.finish().add
         self._prepare(final=True)
-        plan = plan_program(program, add, self._shadowed())
+        plan = plan_program(program, add, self._shadowed)
         self._adopt(plan)
         sizes: list[int] = []
         for number in np.flatnonzero(plan.bound).tolist():
@@ -322,8 +322,10 @@ class Executor:
         self._evacuation, self._propagated, self._joined = plan.evacuation, plan.propagated, plan.joined
 
     def _shadowed(self) -> Mask:
-        kinds = self._kinds
-        return np.array([kinds.get(item.id, kind_of(item)) == SHADOW for item in self.program.buffers], bool)
+        found = np.array([kind_of(buffer) == SHADOW for buffer in self.program.buffers], bool)
+        for number, kind in self._kinds.items():
+            found[number] = kind == SHADOW
+        return found
 
     def _slab_step(self, slab: Slab) -> Step:
         """Return the call that computes a slab; its tiles become parts of the matrix, unless that is rounded."""

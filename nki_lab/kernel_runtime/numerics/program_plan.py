@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -16,7 +15,7 @@ from nki_lab.isa.dtype import BF16, DType
 from nki_lab.kernel_runtime.coverage import Added
 from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns, columns_of_views
-from nki_lab.kernel_runtime.number_sets import distinct, ranked
+from nki_lab.kernel_runtime.number_sets import ranked
 from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
 from nki_lab.kernel_runtime.numerics.copy_propagation import Propagation, propagate_copies
 from nki_lab.kernel_runtime.numerics.evacuation import Evacuation, copies_as_it_is, evacuate
@@ -28,7 +27,6 @@ from nki_lab.kernel_runtime.tensor import Buffer, reshape_strides
 
 _FEW: Final = 2
 _WIDE: Final = 4  # bytes of a float32
-_BITS_OF_TYPES: Final = 32  # of the number of a view's type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +59,14 @@ class ProgramPlan:
 _known: WeakKeyDictionary[Program, ProgramPlan] = WeakKeyDictionary()
 
 
-def plan_program(program: Program, add: Mapping[int, Added], shadowed: Mask) -> ProgramPlan:
+def plan_program(program: Program, add: Mapping[int, Added], shadowed: Callable[[], Mask]) -> ProgramPlan:
     """Return the plan of a complete program without device loops; worked out once for each program.
 
-    `add` resolves each matmul's accumulation, `shadowed` tells which buffers are held in float32.
+    `add` resolves each matmul's accumulation, `shadowed()` tells which buffers are held in float32.
     """
     found = _known.get(program)
     if found is None:
-        found = _known[program] = _planned(program, add, shadowed)
+        found = _known[program] = _planned(program, add, shadowed())
     return found
 
 
@@ -98,7 +96,10 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
     remain[[item.first for item in found]] = True
     needed = {tile: elided.of(tile) for tile in tiles[accessed[tiles]].tolist()}
     wide = {source.root for source in needed.values()} | propagation.sources
-    readers = Counter(root for item in found for root in item.roots)
+    readers: dict[int, int] = {}
+    for item in found:
+        for root in item.roots:
+            readers[root] = readers.get(root, 0) + 1
     copied = arguments_at_true_width(program, usage, shadowed & accessed, remain) - wide - readers.keys()
     accessed[list(wide)] = True
     bound = usage.accessed_by(remain & ~program.ops_where(_only_orders)) | usage.is_output | usage.is_index
@@ -246,16 +247,18 @@ def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> Elided:
     into, out_of = accesses[at], accesses[at + 1]
     tile, root = views.buffer[into], views.buffer[out_of]
     given = np.zeros(count, bool)
-    given[[number for number in distinct(root).tolist() if program.buffers[number].kind in ("input", "const")]] = True
+    given[[number for number in set(root.tolist()) if program.buffers[number].kind in ("input", "const")]] = True
     fits = tiles[tile] & (sources & given)[root] & views.full[into] & (usage.first_read[tile] >= ops)
-    into, out_of, tile, root = into[fits], out_of[fits], tile[fits], root[fits]
-    # Rows lie apart as the types of both views have it.
-    types = views.type[into] << _BITS_OF_TYPES | views.type[out_of]
-    kinds, kind = ranked(types)
-    sample = np.zeros(len(kinds), np.int64)
-    sample[kind] = np.arange(len(kind))
-    pairs = zip(into[sample].tolist(), out_of[sample].tolist(), strict=True)
-    pitch = np.array([_row_pitch(program.views[dst], program.views[src]) for dst, src in pairs], np.int64)[kind]
+    ops, into, out_of, tile, root = ops[fits], into[fits], out_of[fits], tile[fits], root[fits]
+    # Rows lie apart as the types of both views have it, which are those of the variant.
+    variant = program.variant_column()[ops]
+    sample = np.full(len(program.variants), -1, np.int64)
+    sample[variant] = np.arange(len(variant))
+    pitches = np.zeros(len(sample), np.int64)
+    for number in np.flatnonzero(sample >= 0).tolist():
+        place = sample[number]
+        pitches[number] = _row_pitch(program.views[into[place]], program.views[out_of[place]])
+    pitch = pitches[variant]
     found = pitch > 0
     for column, values in zip(elided, (root, views.offset[out_of], pitch), strict=True):
         column[tile[found]] = values[found]

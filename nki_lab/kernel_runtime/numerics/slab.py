@@ -18,10 +18,9 @@ import numpy as np
 
 from nki_lab.isa.dtype import F32
 from nki_lab.kernel_runtime.coverage import Added
-from nki_lab.kernel_runtime.footprint import Column, Mask, distinct
+from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, columns_of_views
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
-from nki_lab.kernel_runtime.path.follow import ops_of
 
 ULP_BOUND: Final = 16
 """Results under `slab` and `free` differ from `tile` by at most this many units in the last place of the largest
@@ -167,7 +166,7 @@ _LEFT_ROOT, _LEFT, _RIGHT_ROOT, _RIGHT = 0, 2, 3, 5  # columns of `_Products.ope
 def _products(program: Program, add: Mapping[int, Added], elided: Elided, shadowed: Mask) -> tuple[_Products, Mask]:
     """Return the matmuls that may be part of a slab by themselves, and of each whether it fits into its chain."""
     operands = {variant.id: places for variant in program.variants if (places := plain_operands(variant))}
-    ops = np.array(ops_of(program, operands), np.int64)
+    ops = np.flatnonzero(program.ops_where(lambda item: item.id in operands))
     variant = program.variant_column()[ops]
     places_of, sizes_of = (np.zeros((len(program.variants), 3), np.int64) for _ in range(2))
     for number, of_variant in operands.items():
@@ -185,12 +184,9 @@ def _products(program: Program, add: Mapping[int, Added], elided: Elided, shadow
     is_first[1:] = tile[1:] != tile[:-1]
     first = np.maximum.accumulate(np.where(is_first, np.arange(len(ops)), 0))
     fits = of_view.full[view[:, 0]] & (adds == ~is_first) & (sizes[:, 1:] == sizes[first, 1:]).all(1)
-    columns: list[Column] = []
-    for operand in (1, 2):
-        found, known = _submatrices(program, view[:, operand], elided, shadowed)
-        columns += found
-        fits &= known
-    return _Products(ops, tile, np.stack([*columns, *sizes.T], axis=1)), fits
+    parts, known = _submatrices(program, view[:, 1:], elided, shadowed)
+    fits &= known.all(1)
+    return _Products(ops, tile, np.concatenate((parts.reshape(len(ops), 6), sizes), axis=1)), fits
 
 
 def plain_operands(variant: Variant) -> tuple[int, ...]:
@@ -205,19 +201,18 @@ def plain_operands(variant: Variant) -> tuple[int, ...]:
     return tuple(variant.names.index(name) for name in (product.dst, product.stationary, product.moving))
 
 
-def _submatrices(
-    program: Program, view: Column, elided: Elided, shadowed: Mask
-) -> tuple[tuple[Column, Column, Column], Mask]:
-    """Return root, pitch and offset of matmul operands, and of each whether it is in float32."""
+def _submatrices(program: Program, view: Column, elided: Elided, shadowed: Mask) -> tuple[Column, Mask]:
+    """Return root, pitch and offset of matmul operands side by side, and of each whether it is in float32."""
     of_view = columns_of_views(program)
     buffer, offset = of_view.buffer[view], of_view.offset[view]
     row = np.ones(len(program.buffers), np.int64)
-    used = distinct(buffer)
+    used = np.flatnonzero(np.bincount(buffer.reshape(-1)))
     row[used] = [program.buffers[number].row_elements for number in used.tolist()]
     rows, columns = np.divmod(offset, row[buffer])
-    pitch = np.where(elided.pitch[buffer] > 0, elided.pitch[buffer], row[buffer])
-    root = np.where(elided.pitch[buffer] > 0, elided.root[buffer], buffer)
-    return (root, pitch, elided.offset[buffer] + rows * pitch + columns), shadowed[buffer]
+    is_elided = elided.pitch[buffer] > 0
+    pitch = np.where(is_elided, elided.pitch[buffer], row[buffer])
+    root = np.where(is_elided, elided.root[buffer], buffer)
+    return np.stack((root, pitch, elided.offset[buffer] + rows * pitch + columns), axis=-1), shadowed[buffer]
 
 
 def _roots(levels: Iterable[Level]) -> set[int]:

@@ -159,7 +159,7 @@ def run(moved: Moved, arrays: list[Array], order: str) -> tuple[Executor, list[A
 def moves_of(executor: Executor) -> list[str]:
     """The names of the instructions that a run left out, but for loads that are elided."""
     program = executor.program
-    plan = plan_program(program, executor.tracker.result.add, executor._shadowed())
+    plan = plan_program(program, executor.tracker.result.add, executor._shadowed)
     left_out = set(range(len(program))) - set(plan.rows.tolist())
     names = [program.variant_of(op).instruction.name for op in sorted(left_out)]
     return [name for name in names if name != "dma_copy"]

@@ -57,19 +57,19 @@ class Sum:
 
 
 CASES = {
-    "blocks of one load": Sum(VALUES + PRODUCTS, [256, 256]),
+    "blocks of one load": Sum(VALUES + PRODUCTS, [384]),
     "a load a block": Sum(
-        "for b in range(4):\n    nisa.dma_copy(values[:, b, :], v[nl.ds(b * 128, 128), :])\n" + PRODUCTS, [256, 256]
+        "for b in range(4):\n    nisa.dma_copy(values[:, b, :], v[nl.ds(b * 128, 128), :])\n" + PRODUCTS, [384]
     ),
     "halves of blocks": Sum(VALUES + "for b in range(8):\n    rows = nl.ds(b % 2 * 64, 64)\n"
-                            "    nisa.nc_matmul(total, left[rows, nl.ds(b // 2 * 128, 128)], values[rows, b // 2, :])\n", [256, 256]),
-    "three": Sum(VALUES + PRODUCTS.replace("range(4)", "range(3)"), [256], keeps=False),
+                            "    nisa.nc_matmul(total, left[rows, nl.ds(b // 2 * 128, 128)], values[rows, b // 2, :])\n", [384, 128]),
+    "three": Sum(VALUES + PRODUCTS.replace("range(4)", "range(3)"), [384], keeps=False),
     "every second block": Sum(VALUES + PRODUCTS.replace("range(4)", "range(0, 4, 2)"), [], keeps=False),
     "backwards": Sum(VALUES + PRODUCTS.replace("range(4)", "reversed(range(4))"), []),
     "weights backwards": Sum(VALUES + PRODUCTS.replace("nl.ds(b * 128", "nl.ds((3 - b) * 128"), [], keeps=False),
     "values that are copied as well": Sum(
         VALUES + "more = nl.ndarray((128, 64), v.dtype)\nnisa.dma_copy(more, v[0:128, :])\n"
-        "nisa.tensor_scalar(more, more, nl.multiply, 2.0)\n" + PRODUCTS, [256, 256],
+        "nisa.tensor_scalar(more, more, nl.multiply, 2.0)\n" + PRODUCTS, [384],
     ),
     "values that are written first": Sum("nisa.dma_copy(v[0:128, :], v[128:256, :])\n" + VALUES + PRODUCTS, [], keeps=False),
     "values that are written before the products": Sum(
@@ -77,7 +77,7 @@ CASES = {
     ),
     "one after the other in another tile": Sum(
         VALUES + PRODUCTS + f"for b in range(2):\n    {PRODUCT.replace('total', 'other')}\nnisa.tensor_tensor(total, total, nl.copy(other), nl.add)\n",
-        [256, 256, 256], keeps=False,
+        [384, 256], keeps=False,
     ),
     "in turns with another tile": Sum(
         VALUES + PRODUCTS + f"    {PRODUCT.replace('total', 'other')}\nnisa.tensor_tensor(total, total, nl.copy(other), nl.add)\n", [],
@@ -85,7 +85,7 @@ CASES = {
     ),
     "parts of the tile": Sum(VALUES + "for b in range(4):\n    nisa.nc_matmul(total[nl.ds(b % 2 * 64, 64), :], "
                              "left[:, nl.ds(b * 128, 64)], values[:, b, :])\n", [], keeps=False),
-    "started anew": Sum(VALUES + PRODUCTS.replace("values[:, b, :])", "values[:, b, :], accumulate=b not in (0, 3))"), [256],
+    "started anew": Sum(VALUES + PRODUCTS.replace("values[:, b, :])", "values[:, b, :], accumulate=b not in (0, 3))"), [384],
                         keeps=False),
     "read in between": Sum(
         VALUES + PRODUCTS + "    seen = nl.ndarray((128, 64), nl.float32)\n    nisa.tensor_copy(seen, total)\n", []
@@ -152,7 +152,7 @@ def test_calls_by_a_plan_read_the_arguments_of_each(name: str, kind: str) -> Non
 
 
 def test_a_large_argument_of_which_little_is_loaded_is_not_converted() -> None:
-    body = Sum(VALUES + PRODUCTS, [256, 256])
+    body = Sum(VALUES + PRODUCTS, [384])
     arrays = operands()
     wide = np.concatenate([arrays[1]] * 8)
     executor, got = run(body, [arrays[0], wide], "slab")
@@ -175,7 +175,7 @@ for i in range(24):
     nisa.tensor_copy(nl.ndarray((128, 64), nl.float32), total)
 """
     executor, _ = run(Sum(VALUES + rounds, []), operands(), "slab")
-    assert len(executor._joined) == 48
+    assert len(executor._joined) == 24
     assert executor._pool.nbytes < 8 * 128 * KEYS * 4
 
 

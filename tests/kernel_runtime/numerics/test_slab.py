@@ -347,8 +347,8 @@ def levels_of(*places: tuple[int, int]) -> list[slab.Level]:
 @pytest.mark.parametrize(
     ("places", "most", "depths"),
     [
-        ([(number * 128 * 32, 32) for number in range(7)], slab_product.JOINED_ROWS, [256, 256, 256, 128]),
-        ([(number * 128 * 32, 32) for number in range(8)], 384, [384, 384, 256]),
+        ([(number * 128 * 32, 32) for number in range(7)], slab_product.JOINED_ROWS, [384, 384, 128]),
+        ([(number * 128 * 32, 32) for number in range(8)], 256, [256] * 4),
         ([(number * 128 * 32, 32) for number in range(8)], None, [1024]),
         ([(number * 128 * 32, 32) for number in range(8)], 100, [128] * 8),
         ([(0, 32), (128 * 32, 64), (3 * 128 * 32, 64)], 384, [128, 256]),  # every second row from there on
