@@ -59,7 +59,8 @@ class Variants(NamedTuple):
 class Ops(NamedTuple):
     """The needs of each op; `order` has the ops of all lanes one after the other.
 
-    An op has the stream `stream`, -1 for none, and those from its place `more_at` of `more_streams` up to the next -1.
+    An op has the stream `stream`, -1 for none, and those from its place `more_at` of `more_streams` up to the next -1,
+    if that is not -1.
     """
 
     variant: Any
@@ -76,7 +77,6 @@ class Ops(NamedTuple):
     stream: Any
     more_at: Any
     more_streams: Any
-    delay: Any
     arrival: Any
     first_waiter: Any
 

@@ -63,7 +63,7 @@ def fits(machine: Machine) -> bool:
     steps = (constants.hop, constants.gap, constants.table_load, constants.tile_load)
     waits = (variants.tail, variants.generation, variants.start_latency, variants.spacing)
     span = max(max(column, default=0) for column in waits) + 2 * longest + sum(steps)
-    late = int(machine.ops.delay.max(initial=0)) + int(machine.ops.arrival.max(initial=0))
+    late = int(machine.times.setup.max(initial=0)) + int(machine.ops.arrival.max(initial=0))
     late += int(machine.ops.loops.max(initial=0))
     return (
         (count + 1) * (span + late) * max(1, width) + constants.launch < _LARGEST

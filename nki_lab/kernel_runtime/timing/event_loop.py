@@ -60,13 +60,13 @@ def advance(
     start_bit, data_bit, last_bit = _START << kind_bit, _DATA << kind_bit, _LAST << kind_bit
     interval, tail, table, loads = variants.interval, variants.tail, variants.table, variants.loads
     guarded, apart, blocks, issue = variants.guarded, variants.apart, variants.blocks, variants.issue
-    generator, generation, start_latency = variants.generator, variants.generation, variants.start_latency
+    generator, generation = variants.generator, variants.generation
     spacing, masks, rates, work = variants.spacing, variants.masks, variants.rates, variants.work
     variant, order, edge_start, pred, kinds = ops.variant, ops.order, ops.edge_start, ops.pred, ops.kind
     lane_of, lane_flow, reused, loops = ops.lane, ops.lane_flow, ops.reused, ops.loops
     lock_start, lock_of = ops.lock_start, ops.lock
     first_stream, more_at, more_streams = ops.stream, ops.more_at, ops.more_streams
-    delays, arrivals, first_waiter = ops.delay, ops.arrival, ops.first_waiter
+    arrivals, first_waiter = ops.arrival, ops.first_waiter
     core, trigger_of, is_queue, guards_all, data_reason, end, halts = (
         lanes.core,
         lanes.trigger,
@@ -136,9 +136,10 @@ def advance(
     critical, stall, setup, setup_reason = -1, 0, 0, 0
     for _ in range(budget):
         # -- the next event --------------------------------------------------------------------------------------
+        time, code, lane = heap[0]
         if woken:
             lane = woken.pop()
-        elif active and ends <= heap[0][0]:
+        elif ends <= time:
             # The transfer that ends first does.
             lane, time = ending, ends
             active.remove(lane)
@@ -165,10 +166,13 @@ def advance(
                     stream_head[stream] = next_for_stream[other]
                     woken_by[other] = stream
                     heappush(heap, (time, data_bit + order[data_place[other]], other))
+                if at < 0:
+                    break
                 stream = more_streams[at]
                 at += 1
-            if data_place[lane] < places[lane]:
-                waiting = order[data_place[lane]]
+            place = data_place[lane]
+            if place < places[lane]:
+                waiting = order[place]
                 dues[lane] = begin = served[waiting] + setup_of[waiting]
                 heappush(heap, (begin if begin > later else later, data_bit + waiting, lane))
             ready[op] = time + tail[variant[op]]
@@ -178,7 +182,6 @@ def advance(
                 other = next_waiter[other]
             continue
         else:
-            time, code, lane = heap[0]
             if code >= data_bit:
                 if code >= last_bit:
                     more = False
@@ -190,13 +193,16 @@ def advance(
                 number = variant[op]
                 if not placed[lane]:
                     begin, before, wanted = time, -1, -1
-                    stream, at = first_stream[op], more_at[op]
+                    first, rest = first_stream[op], more_at[op]
+                    stream, at = first, rest
                     while stream >= 0:
                         if stream_busy[stream]:
                             wanted = stream
                             break
                         if stream_next[stream] > begin:
                             begin, before = stream_next[stream], stream_last[stream]
+                        if at < 0:
+                            break
                         stream = more_streams[at]
                         at += 1
                     if wanted >= 0:
@@ -210,11 +216,13 @@ def advance(
                         else:
                             next_for_stream[previous] = lane
                     else:
-                        stream, at = first_stream[op], more_at[op]
+                        stream, at = first, rest
                         while stream >= 0:
                             stream_next[stream] = begin + spacing[number]
                             stream_last[stream] = op
                             stream_busy[stream] = 1
+                            if at < 0:
+                                break
                             stream = more_streams[at]
                             at += 1
                     stream = woken_by[lane]
@@ -240,7 +248,8 @@ def advance(
                         setup_of[op], setup_reason_of[op] = 0, NONE
                     elif time - ended[lane] < setup_of[op]:
                         setup_of[op] = time - ended[lane]
-                placed[lane] = 0
+                else:
+                    placed[lane] = 0
                 data_place[lane] = place + 1
                 start[op] = time
                 busy_with[lane] = op
@@ -262,18 +271,19 @@ def advance(
                     ends, ending = now + interval[number], lane
                 continue
             place = places[lane]
-            op = order[place]
-            number = variant[op]
             if code < start_bit:
                 # The head of a queue asks for its descriptors.
-                cause = causes[lane]
+                op = code
+                number = variant[op]
                 trigger = generator[number] + trigger_of[lane]
                 begin = trigger_free[trigger]
                 waited = begin > 0
-                begin = begin if begin > time else time
+                if begin < time:  # noqa: PLR1730 - as above
+                    begin = time
                 if waited and begin > avails[lane]:
                     stall_of[op] = TRIGGER
                 else:
+                    cause = causes[lane]
                     trigger_anchor[trigger] = cause
                     if cause < 0:
                         stall_of[op] = OTHER_RANK if avails[lane] else NONE
@@ -284,12 +294,8 @@ def advance(
                 served[op] = begin
                 critical_pred[op] = trigger_anchor[trigger]
                 trigger_free[trigger] = asked[lane] = begin + generation[number]
-                latency = start_latency[number]
-                if has_arrivals:
-                    latency += delays[op]
-                setup_of[op] = latency
                 if busy_with[lane] < 0 and data_place[lane] == place:
-                    begin += latency
+                    begin += setup_of[op]
                     dues[lane] = begin
                     if lasts[lane] >= 0 and ended[lane] + gap > begin:
                         begin = ended[lane] + gap
@@ -304,6 +310,7 @@ def advance(
                 cause, edge_kind, asks = -1, 0, True
             else:
                 # The head starts, if all that it needs is free.
+                op = code - start_bit
                 begin, holder, reason = time, -1, NONE
                 for at in range(lock_start[op], lock_start[op + 1]):
                     lock = lock_of[at]

@@ -64,7 +64,10 @@ def stretched(ramps: MutableSequence[int], at: int, start: int, work: int) -> in
     duration = work
     if not hot:
         floor, whole = ramps[at + 1], ramps[at + 2]
-        duration = work * (whole * span) // (floor * span + (whole - floor) * warmth)
+        if warmth:
+            duration = work * (whole * span) // (floor * span + (whole - floor) * warmth)
+        else:  # the same in numbers that take the interpreter half as long
+            duration = work * whole // floor
     end = start + duration
     if end > since:
         warmth += end - since

@@ -82,7 +82,6 @@ def machine_of(
         stream=streams.first,
         more_at=streams.more_at,
         more_streams=streams.more,
-        delay=_sparse(late, count) if constants.has_arrivals else np.zeros(1, np.int64),
         arrival=_sparse(arrivals, count) if constants.has_arrivals else np.zeros(1, np.int64),
         first_waiter=np.full(count, -1),
     )
@@ -92,7 +91,7 @@ def machine_of(
         ops,
         _lanes(program, schedule, options, costs, generators, width),
         _shared(program, len(schedule.lanes), len(generators) * width, locks.reason, streams.total),
-        _times(schedule, ops.order, variant, costs, bool(options.power_ramp and arch.power_ramp_ns)),
+        _times(schedule, ops.order, variant, costs, bool(options.power_ramp and arch.power_ramp_ns), late),
     )
 
 
@@ -295,17 +294,28 @@ def _shared(program: Program, lanes: int, triggers: int, lock_reasons: list[int]
     )
 
 
-def _times(schedule: Schedule, order: Column, variant: Column, costs: Sequence[VariantCost], has_ramp: bool) -> Times:
+def _times(
+    schedule: Schedule,
+    order: Column,
+    variant: Column,
+    costs: Sequence[VariantCost],
+    has_ramp: bool,
+    late: Mapping[int, int],
+) -> Times:
+    """Return the results as far as they are known beforehand; the data of ops comes `late` by so many picoseconds."""
     count = len(schedule)
     slowed = [BANDWIDTH if lane.kind == "dma" else RAMP if has_ramp and lane.name == "tensor" else NONE
               for lane in schedule.lanes]  # fmt: skip
     starts = [DMA_START if lane.kind == "dma" else NONE for lane in schedule.lanes]  # where nothing else is waited for
     busy = np.array([cost.interval for cost in costs], np.int64)[variant]
+    in_queue = np.array([lane.kind == "dma" for lane in schedule.lanes], bool)[schedule.lane]
+    setup = np.array([cost.start_latency for cost in costs], np.int64)[variant] + _sparse(late, count)
+    setup[~in_queue] = 0
     throttle_reason, setup_reason = (np.array(reasons, np.uint8)[schedule.lane] for reasons in (slowed, starts))
     if len(order) < count:  # an order may leave ops out, whose work others do
         left_out = np.ones(count, bool)
         left_out[order] = False
-        busy[left_out], throttle_reason[left_out], setup_reason[left_out] = 0, 0, 0
+        busy[left_out], throttle_reason[left_out], setup[left_out], setup_reason[left_out] = 0, 0, 0, 0
     return Times(
         start=np.zeros(count, np.int64),
         duration=np.zeros(count, np.int64),
@@ -313,7 +323,7 @@ def _times(schedule: Schedule, order: Column, variant: Column, costs: Sequence[V
         critical_pred=np.full(count, -1, np.int64),
         busy=busy,
         served=np.zeros(count, np.int64),
-        setup=np.zeros(count, np.int64),
+        setup=setup,
         setup_reason=setup_reason,
         stall=np.zeros(count, np.uint8),
         throttle_reason=throttle_reason,

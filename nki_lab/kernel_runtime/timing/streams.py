@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.timing.locks import by_op
 
 class Streams(NamedTuple):
     """The streams of ops: of op i `first[i]`, -1 for none, and those from `more[more_at[i]]` up to the next -1.
+    `more_at` is -1 where there are no more.
 
     There are `total` streams, with numbers from 0.
     """
@@ -68,8 +69,8 @@ def chained(start: Column, stream: Column, total: int) -> Streams:
     first = np.full(len(lengths), -1)
     first[lengths > 0] = stream[start[:-1][lengths > 0]]
     several = np.flatnonzero(lengths > 1)
-    ends = 1 + np.cumsum(lengths[several])  # behind the -1 of each, which takes the place of its first
-    more_at = np.zeros(len(lengths), np.int64)
+    ends = np.cumsum(lengths[several])  # behind the -1 of each, which takes the place of its first
+    more_at = np.full(len(lengths), -1)
     more_at[several] = ends - lengths[several]
     more = np.full(int(ends[-1]) if len(several) else 1, -1)
     for at in range(1, int(lengths.max(initial=0))):
@@ -81,7 +82,7 @@ def chained(start: Column, stream: Column, total: int) -> Streams:
 def listed(first: Column, more_at: Column, more: Column) -> tuple[Column, Column]:
     """Return the streams of ops, of op i `found[1][found[0][i]:found[0][i + 1]]`."""
     ends = np.flatnonzero(more < 0)
-    others = ends[np.searchsorted(ends, more_at)] - more_at
+    others = np.where(more_at < 0, 0, ends[np.searchsorted(ends, more_at)] - more_at)
     start = np.concatenate(([0], np.cumsum((first >= 0) + others)))
     found = np.empty(int(start[-1]), np.int64)
     found[start[:-1][first >= 0]] = first[first >= 0]

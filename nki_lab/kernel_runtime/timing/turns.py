@@ -13,7 +13,7 @@ from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.timing.columns import Machine, Ops, Times
 
-_SINGLE = ("variant", "lane", "reused", "first_waiter", "loops", "delay", "arrival", "stream", "more_at")
+_SINGLE = ("variant", "lane", "reused", "first_waiter", "loops", "arrival", "stream", "more_at")
 
 
 def turns_of(program: Program) -> Column | None:

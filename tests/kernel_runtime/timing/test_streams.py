@@ -20,6 +20,8 @@ def test_each_op_has_the_streams_that_it_had(streams: list[list[int]]) -> None:
         seen, stream, at = [], int(found.first[op]), int(found.more_at[op])
         while stream >= 0:
             seen.append(stream)
+            if at < 0:
+                break
             stream, at = int(found.more[at]), at + 1
         assert seen == mine
     assert [column.tolist() for column in listed(*found[:3])] == [start.tolist(), member.tolist()]
