@@ -103,6 +103,7 @@ class _Uses:
         self.facts = facts
         self._before = before or {}
         self.right: RightCalls = {}
+        self._same: dict[NameUses, dict[str, Value]] = {}  # earlier values that names in a scope still have
         self.values = KnownValues(facts.module, facts.parsed.unread)
         self.replaced = frozenset(
             node.attr
@@ -230,12 +231,22 @@ class _Uses:
         """Check a call unless it was right before, and the names in it are what they were."""
         read = self._before.get(node)
         found: list[Diagnostic] = []
-        if read is None or not all(same(value, self.values.name(name, scope)) for name, value in read.items()):
+        if read is None or not self._has_values(read, scope):
             with self.values.reading() as read:
                 found = list(self._call(node, scope))
         if not found:
             self.right[node] = read
         return found
+
+    def _has_values(self, read: dict[str, Value], scope: NameUses) -> bool:
+        """Return whether names in a scope have the values that they had: most calls have read the same ones."""
+        known = self._same.setdefault(scope, {})
+        for name, value in read.items():
+            if known.get(name, known) is not value:
+                if not same(value, self.values.name(name, scope)):
+                    return False
+                known[name] = value
+        return True
 
     def _call(self, node: ast.Call, scope: NameUses) -> Iterator[Diagnostic]:
         """Check the arguments of a call of NKI's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,9 @@ from nki_lab.source.trees import SIMPLE, branches, without_constants
 
 _compiled: WeakSet[ast.stmt] = WeakSet()
 """Statements of modules that compile; Python's compiler looks at each on its own, but for what is declared global."""
+_compiled_inside: WeakSet[ast.AST] = WeakSet()
+"""Simple statements within those. Where a text is read again, they stay only where nothing around them has changed but
+other statements: without declarations the compiler finds nothing wrong with them again."""
 
 
 @syntax_rule("NKI101", dialects=("current", "beta1"))
@@ -33,6 +37,8 @@ def check(facts: SyntaxFacts) -> Findings:
     part = body if any(isinstance(node, ast.Global) for node in body) else fresh
     fault = _fault(part, facts)
     if fault is None:
+        for node in fresh:
+            _compiled_inside.update(_simple_inside(node))
         _compiled.update(fresh)
         return
     for item in _faults_of_cells(part, facts) if facts.parsed.cells else [fault]:
@@ -58,7 +64,7 @@ def _fault(part: Sequence[ast.stmt], facts: SyntaxFacts) -> Diagnostic | None:
             flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
             copies, scopes = copies_in(facts.parsed), {scope.node: scope for scope in facts.module.children}
             part = [
-                node
+                _without_compiled(node)
                 for node in part
                 if node not in copies
                 and not _is_plain(node)
@@ -69,6 +75,57 @@ def _fault(part: Sequence[ast.stmt], facts: SyntaxFacts) -> Diagnostic | None:
     except PARSER_FAILURES as failure:
         return unparsable(failure, facts.file, facts.lines, in_bytes=True)
     return None
+
+
+_DECLARATIONS: Final = (ast.Global, ast.Nonlocal)
+_BLOCKS: Final = ("body", "orelse", "finalbody", "handlers", "cases")
+"""Fields that hold statements, or what holds these."""
+
+
+def _blocks_of(statement: ast.AST) -> list[ast.AST]:
+    """Return a statement and the compound ones in it, each behind those around it."""
+    found, stack = [], [statement]
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        for field in _BLOCKS:
+            inner = getattr(node, field, ())
+            stack += [item for item in inner if type(item) not in SIMPLE] if type(inner) is list else []
+    return found
+
+
+def _simple_inside(statement: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the simple statements in a compound one."""
+    for node in _blocks_of(statement):
+        for field in _BLOCKS:
+            inner = getattr(node, field, ())
+            if type(inner) is list:
+                yield from (item for item in inner if type(item) in SIMPLE)
+
+
+def _without_compiled(statement: ast.stmt) -> ast.stmt:
+    """Return a statement without those in it that have compiled before, where it declares no name global or nonlocal.
+
+    Of a function of thousands of lines one is typed at a time.
+    """
+    nodes = _blocks_of(statement)
+    if any(isinstance(node, _DECLARATIONS) for node in nodes):
+        return statement
+    shorter: dict[int, ast.AST] = {}
+    for node in reversed(nodes):
+        changed: dict[str, Sequence[ast.AST | None]] = {}
+        for field in _BLOCKS:
+            inner = getattr(node, field, None)
+            if type(inner) is list and inner:
+                left = [shorter.get(id(item), item) for item in inner if item not in _compiled_inside]
+                if left != inner:
+                    changed[field] = left if left else [ast.copy_location(ast.Pass(), inner[0])]
+        if changed:
+            shorter[id(node)] = item = copy.copy(node)
+            vars(item).update(changed)
+    found = shorter.get(id(statement), statement)
+    assert isinstance(found, ast.stmt)
+    return found
 
 
 _CONTAINERS: Final = (ast.List, ast.Tuple, ast.Set, ast.Dict)
