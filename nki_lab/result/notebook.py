@@ -58,8 +58,13 @@ ALONE: Final = Beside()
 
 
 def texts(recording: Recording) -> dict[str, str]:
-    """Return what is shown of a recording where nothing livelier can be: a line, and a picture with its numbers."""
-    return {"text/plain": brief(recording), "text/html": card(recording, picture.png(recording))}
+    """Return what is shown of a recording where nothing livelier can be: a line, and a picture with its numbers.
+
+    A page draws the livelier one beside it, which says what is wrong with a large run that is yet to be checked.
+    """
+    return recording.before_check(
+        lambda given: {"text/plain": brief(given), "text/html": card(given, picture.png(given))}
+    )
 
 
 def bundle(

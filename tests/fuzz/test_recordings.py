@@ -14,7 +14,7 @@ import pytest
 
 import nki_lab
 from nki_lab.diagnostic import NkiError
-from nki_lab.kernel_runtime.recording import Recording, folder, recording, schema
+from nki_lab.kernel_runtime.recording import Recording, digest, folder, recording, schema
 from nki_lab.kernel_runtime.recording.pages import pages
 from nki_lab.kernel_runtime.recording.results import MAKESPAN, RESULTS
 from tests.fuzz import recorded, recordings
@@ -85,6 +85,62 @@ def test_a_large_run_is_checked_before_it_is_read_as_a_whole(saved: Path, monkey
     for read in (opened.report, opened.recording.hash, lambda: opened.recording.rows):
         with pytest.raises(OSError, match=r"NKI019.*lane_rows\.wait is not that of the rows"):
             read()
+
+
+def test_the_texts_of_a_large_run_do_not_wait_for_its_check(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = nki_lab.open(saved)._texts()
+    monkeypatch.setattr(recording, "CHECKED_AT_ONCE", 10)
+    seen: list[str] = []
+    monkeypatch.setattr(
+        folder, "check_whole", lambda *given, check=folder.check_whole: (seen.append("check"), check(*given))
+    )
+    monkeypatch.setattr(digest, "_digest", lambda given, make=digest._digest: (seen.append("digest"), make(given))[1])
+    opened = nki_lab.open(saved)
+    assert opened._texts() == told
+    assert seen == ["digest"]
+    assert digest.digest(opened.recording).makespan == opened.recording.makespan
+    assert opened._texts() == told
+    assert seen == ["digest", "check"]
+
+
+def test_texts_that_cannot_be_made_of_a_forged_run_end_in_what_is_wrong_with_it(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "CHECKED_AT_ONCE", 10)
+    forge(saved, "lane_spans", first=[59] * 21)
+    opened = nki_lab.open(saved)
+    with pytest.raises(OSError, match=r"NKI019.*lane_spans: first and rows lead beyond lane_rows"):
+        opened._texts()
+    with pytest.raises(OSError, match="NKI019"):
+        opened.report()
+
+
+def test_our_own_fault_in_the_texts_of_a_sound_run_is_told(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "CHECKED_AT_ONCE", 10)
+
+    def fails(_given: Recording) -> str:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("nki_lab.result.notebook.brief", fails)
+    with pytest.raises(ZeroDivisionError):
+        nki_lab.open(saved)._texts()
+
+
+def test_a_page_shows_the_lanes_of_a_forged_large_run_and_then_what_is_wrong(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(saved)
+    Recording(synthetic(1 << 17), {"target": "trn2"}).save(saved)
+    monkeypatch.setattr(recording, "CHECKED_AT_ONCE", 10)
+    forge(saved, "lane_rows", wait=[7] * (1 << 17))
+    view, sent = nki_lab.open(saved).view(), list[dict[str, Any]]()
+    monkeypatch.setattr(view, "send", lambda content, buffers=None: sent.append(content))
+    assert "text/html" in view._repr_mimebundle_()[0]
+    view._answer(view, {"kind": "load"}, [])
+    assert sent[0]["kind"] == "part"
+    assert {item["message"] for item in sent[:-1]} == {sent[0]["message"]}
+    assert sent[-1]["kind"] == "failed"
+    assert "lane_rows.wait is not that of the rows" in sent[-1]["text"]
 
 
 def test_few_bytes_that_stand_for_very_many_rows_are_refused_before_they_are_decoded(saved: Path) -> None:

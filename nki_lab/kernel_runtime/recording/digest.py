@@ -119,9 +119,11 @@ _known: WeakKeyDictionary[Recording, Digest] = WeakKeyDictionary()
 
 def digest(recording: Recording) -> Digest:
     """The digest of a recording; it is worked out once."""
-    if recording not in _known:
-        _known[recording] = _digest(recording)
-    return _known[recording]
+    recording.require_checked()
+    source = recording.as_read
+    if source not in _known:
+        _known[source] = _digest(source)
+    return _known[source]
 
 
 def _digest(recording: Recording) -> Digest:

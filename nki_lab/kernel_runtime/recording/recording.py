@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -73,6 +73,8 @@ class Row:
     confidence: str
 
 
+T = TypeVar("T")
+
 CHECKED_AT_ONCE: Final = 1 << 18
 """Rows, accesses or edges up to which a recording is checked as a whole when it is opened, within some 50 ms."""
 
@@ -102,6 +104,7 @@ class Recording:
         self._tables["lane_rows"] = derive.lane_table(rows, places, gaps)
         self._tables["lane_spans"] = derive.table("lane_spans", derive.spans(places, firsts))
         self._check_whole: Callable[[], None] | None = None
+        self._as_read: Recording | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Recording:
@@ -118,15 +121,31 @@ class Recording:
         self = cls.__new__(cls)
         self._tables = folder.load(path)
         self._check_whole = partial(folder.check_whole, path, dict(self._tables))
+        self._as_read = self._with_tables(self._tables)
         if max(len(self._tables[name]) for name in ("rows", "accesses", "edges")) <= CHECKED_AT_ONCE:
-            self._require_checked()
+            self.require_checked()
         return self
 
-    def _require_checked(self) -> None:
+    def require_checked(self) -> None:
         """Raise NKI019 where an opened recording does not keep to the schema."""
         if self._check_whole is not None:
             self._check_whole()
             self._check_whole = None
+
+    @property
+    def as_read(self) -> Recording:
+        """The recording with its tables as they are, whether an opened one has been checked as a whole or not."""
+        return self._as_read or self
+
+    def before_check(self, work: Callable[[Recording], T]) -> T:
+        """Return what `work` makes of the recording as it is read, for what nobody should wait for until a large one is
+        checked: if wrong tables end in an exception there, NKI019 tells what is wrong with them.
+        """
+        try:
+            return work(self.as_read)
+        except Exception:
+            self.require_checked()
+            raise
 
     def save(self, path: str | os.PathLike[str], pins: Sequence[bytes] = ()) -> None:
         """Write the recording into a folder, in place of the one that may be there, with the pictures of pinned tiles.
@@ -141,27 +160,29 @@ class Recording:
 
     def with_summary(self, more: Mapping[str, Json]) -> Recording:
         """Return the same recording with more in its summary, or other values there."""
-        self._require_checked()
-        other = Recording.__new__(Recording)
-        other._tables = {**self._tables, "summary": build.summary_table({**self.summary, **more})}
-        other._check_whole = None
-        return other
+        self.require_checked()
+        return self._with_tables({**self._tables, "summary": build.summary_table({**self.summary, **more})})
 
     def without_places(self, rows: Array) -> Recording:
         """Return the same recording without the places in the source of some rows, which truth values choose."""
         table = self.rows
         sites = np.where(rows, -1, whole(table["site"]))
         columns = {column.name: table[column.name] for column in table.spec.columns} | {"site": sites}
+        return self._with_tables({**self._tables, "rows": Columns(table.spec, columns, len(table))})
+
+    @staticmethod
+    def _with_tables(tables: dict[str, Columns]) -> Recording:
+        """Return a recording of tables that need no check."""
         other = Recording.__new__(Recording)
-        other._tables = {**self._tables, "rows": Columns(table.spec, columns, len(table))}
-        other._check_whole = None
+        other._tables = tables
+        other._check_whole = other._as_read = None
         return other
 
     # Tables
 
     def table(self, name: str) -> Columns:
         """The table of that name in `schema.TABLES`."""
-        self._require_checked()
+        self.require_checked()
         return self._table(name)
 
     def _table(self, name: str) -> Columns:
@@ -357,7 +378,7 @@ class Recording:
         first = search(lanes["start"], start, low, high, "left")
         found = lanes["row"][first : search(lanes["start"], start, first, high, "right")] == row
         if not found.any():
-            self._require_checked()  # its lanes are not those of the rows: NKI019
+            self.require_checked()  # its lanes are not those of the rows: NKI019
         return first + int(np.argmax(found))
 
     # Sums over time

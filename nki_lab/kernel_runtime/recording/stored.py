@@ -374,9 +374,9 @@ class StoredColumns(Columns):
             raise unreadable(self._path, f"damaged: values of column {name} beyond the limits in the directory")
         if column.ordered and bool((values[1:] < values[:-1]).any()):
             raise unreadable(self._path, f"damaged: column {name} is not in order")
-        place = np.arange(self.offsets[number], self.offsets[number + 1])
         for rule in self.spec.rules:
             if set(rule.columns) == {name, schema.NUMBER}:
+                place = np.arange(self.offsets[number], self.offsets[number + 1])
                 given = (place if one == schema.NUMBER else values for one in rule.columns)
                 if bool(rule.broken(*given).any()):
                     raise unreadable(self._path, f"damaged: {rule.fault}")
