@@ -114,7 +114,7 @@ export function createVirtual(options: VirtualOptions): Virtual {
     if (begin >= above && begin + rowHeight <= above + sight) return;
     const wanted = Math.max(0, begin - (sight - rowHeight) / 2) / scale();
     // To read back what was set would lay out the page; a scroll event tells if it came out otherwise.
-    scrolled = Math.min(wanted, Math.max(0, Math.min(count * rowHeight, TALLEST) - sight));
+    scrolled = Math.round(Math.min(wanted, Math.max(0, Math.min(count * rowHeight, TALLEST) - sight)));
     draw();
     element.scrollTop = scrolled;
     if (!isMeasured) scrolled = element.scrollTop;
@@ -126,7 +126,9 @@ export function createVirtual(options: VirtualOptions): Virtual {
   });
   resize.observe(element);
   const scroll = (): void => {
-    scrolled = element.scrollTop;
+    const now = element.scrollTop;
+    if (Math.abs(now - scrolled) * scale() < BLURRED) return; // as it was set: to draw again takes a frame of its own
+    scrolled = now;
     later();
   };
   element.addEventListener('scroll', scroll, { passive: true });

@@ -77,4 +77,28 @@ describe('a scrolled list', () => {
     virtual.refresh();
     expect(virtual.rowAt(3)?.textContent).toBe('3');
   });
+
+  test.each([1000, 3_000_000])(
+    'of %d rows draws again where somebody scrolls, not where it has scrolled itself',
+    count => {
+      const virtual = create(count, 0);
+      const frames = vi.spyOn(globalThis, 'requestAnimationFrame').mockReturnValue(1);
+      const scrollTo = (top: number): void => {
+        virtual.element.scrollTop = top;
+        virtual.element.dispatchEvent(new Event('scroll'));
+      };
+      virtual.reveal(count / 2);
+      const { first } = virtual.inSight();
+      const set = virtual.element.scrollTop;
+      expect(Number.isInteger(set)).toBe(true);
+      scrollTo(set);
+      expect(frames).not.toHaveBeenCalled();
+      scrollTo(set + 1);
+      expect(frames).toHaveBeenCalledTimes(1);
+      scrollTo(0);
+      expect(virtual.inSight().first).toBe(0);
+      virtual.reveal(count / 2);
+      expect(virtual.inSight().first).toBe(first);
+    },
+  );
 });
