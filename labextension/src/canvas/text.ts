@@ -19,17 +19,13 @@ export function forgetWidths(): void {
 
 /** Width of a text in the context's font. */
 export function widthOf(context: Measuring, text: string): number {
-  const key = `${context.font}\n${text}`;
-  let width = widths.get(key);
-  if (width === undefined) {
-    if (widths.size >= KEPT) widths.clear();
-    width = context.measureText(text).width;
-    widths.set(key, width);
-  }
-  return width;
+  return widthIn(context, context.font, text);
 }
 
-/** Width of a text in a font; the context's font is read and set only where the width is not known yet. */
+/**
+ * Width of a text in a font. The context is touched only where the width is not known yet: to set its font after a change
+ * of the page has the browser lay that out.
+ */
 export function widthIn(context: Measuring, font: string, text: string): number {
   const key = `${font}\n${text}`;
   let width = widths.get(key);
@@ -43,13 +39,19 @@ export function widthIn(context: Measuring, font: string, text: string): number 
 
 /** The text if it fits, else its beginning with "…" if three letters of it fit, else nothing. */
 export function fit(context: Measuring, text: string, width: number): string {
+  return fitIn(context, context.font, text, width);
+}
+
+/** What `fit` finds in a font; the context is touched only where that is not known yet. */
+export function fitIn(context: Measuring, font: string, text: string, width: number): string {
   const room = Math.floor(width);
   if (room <= 0 || text === '') return '';
-  if (widthOf(context, text) <= room) return text;
-  const key = `${context.font}\n${room}\n${text}`;
+  if (widthIn(context, font, text) <= room) return text;
+  const key = `${font}\n${room}\n${text}`;
   let cut = fits.get(key);
   if (cut === undefined) {
     if (fits.size >= KEPT) fits.clear();
+    context.font = font;
     cut = shorten(context, text, room);
     fits.set(key, cut);
   }

@@ -1,7 +1,7 @@
 /** What the parts of the memory view draw from: facts of the run, made once, and of the moment, made for each drawing. */
 
 import { MEMORY_LABELS } from '../../_generated/schema';
-import { fit, widthIn } from '../../canvas/text';
+import { fitIn, widthIn } from '../../canvas/text';
 import type { Buffer, Finding, Palette, Peak, Run, State } from '../../types';
 import type { PartitionClass } from './classes';
 import { classesOf } from './classes';
@@ -182,9 +182,6 @@ export function measureOf(context: CanvasRenderingContext2D, palette: Palette): 
   const font = labelFont(palette);
   return {
     width: text => widthIn(context, font, text),
-    fit(text, width) {
-      context.font = font;
-      return fit(context, text, width);
-    },
+    fit: (text, width) => fitIn(context, font, text, width),
   };
 }
