@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,14 @@ def distinct(numbers: NDArray[N]) -> NDArray[N]:
     new[0] = True
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return ordered if new.all() else ordered[new]
+
+
+def occurring(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return the different numbers in ascending order, of small ones from 0 on, such as those of variants or buffers.
+
+    Counting takes a tenth of the time of sorting.
+    """
+    return np.flatnonzero(np.bincount(numbers.reshape(-1)))
 
 
 def in_both(one: NDArray[N], other: NDArray[N]) -> NDArray[N]:

@@ -6,7 +6,7 @@ import ast
 import copy
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
@@ -22,8 +22,8 @@ from nki_lab.source.trees import SIMPLE, branches, without_constants
 _compiled: WeakSet[ast.stmt] = WeakSet()
 """Statements of modules that compile; Python's compiler looks at each on its own, but for what is declared global."""
 _compiled_inside: WeakSet[ast.AST] = WeakSet()
-"""Simple statements within those. Where a text is read again, they stay only where nothing around them has changed but
-other statements: without declarations the compiler finds nothing wrong with them again."""
+"""Simple statements within what has compiled. Where a text is read again, they stay only where nothing around them has
+changed but other statements: without declarations the compiler finds nothing wrong with them again."""
 
 
 @syntax_rule("NKI101", dialects=("current", "beta1"))
@@ -34,11 +34,9 @@ def check(facts: SyntaxFacts) -> Findings:
     """
     body = facts.tree.body
     fresh = [node for node in body if node not in _compiled]
-    part = body if any(isinstance(node, ast.Global) for node in body) else fresh
+    part = body if facts.module.declared else fresh
     fault = _fault(part, facts)
     if fault is None:
-        for node in fresh:
-            _compiled_inside.update(_simple_inside(node))
         _compiled.update(fresh)
         return
     for item in _faults_of_cells(part, facts) if facts.parsed.cells else [fault]:
@@ -62,16 +60,20 @@ def _fault(part: Sequence[ast.stmt], facts: SyntaxFacts) -> Diagnostic | None:
             warnings.simplefilter("ignore")
             # A notebook cell may await at top level.
             flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            declared = frozenset(facts.module.declared)
             copies, scopes = copies_in(facts.parsed), {scope.node: scope for scope in facts.module.children}
             part = [
-                _without_compiled(node)
+                node
                 for node in part
                 if node not in copies
-                and not _is_plain(node)
+                and not _is_plain(node, declared)
                 and _is_safe_to_compile(node)
                 and (node not in scopes or _is_quick_to_compile(scopes[node]))
             ]
-            compile(ast.Module(body=part, type_ignores=[]), facts.file, "exec", flags=flags, dont_inherit=True)
+            left = part if declared else [_without_compiled(node) for node in part]
+            compile(ast.Module(body=left, type_ignores=[]), facts.file, "exec", flags=flags, dont_inherit=True)
+            for node in part:
+                _compiled_inside.update(_simple_inside(node))
     except PARSER_FAILURES as failure:
         return unparsable(failure, facts.file, facts.lines, in_bytes=True)
     return None
@@ -79,28 +81,30 @@ def _fault(part: Sequence[ast.stmt], facts: SyntaxFacts) -> Diagnostic | None:
 
 _DECLARATIONS: Final = (ast.Global, ast.Nonlocal)
 _BLOCKS: Final = ("body", "orelse", "finalbody", "handlers", "cases")
-"""Fields that hold statements, or what holds these."""
 
 
-def _blocks_of(statement: ast.AST) -> list[ast.AST]:
-    """Return a statement and the compound ones in it, each behind those around it."""
+def _blocks(node: ast.AST) -> Iterator[tuple[str, list[ast.AST]]]:
+    """Yield the lists in a node that hold statements, or what holds these, by the names of their fields."""
+    for name in _BLOCKS:
+        inner = getattr(node, name, None)
+        if type(inner) is list:  # the `body` of a lambda is none
+            yield name, inner
+
+
+def _compound(statement: ast.AST) -> list[ast.AST]:
+    """Return a statement and all in it but simple ones, each behind those around it."""
     found, stack = [], [statement]
     while stack:
         node = stack.pop()
         found.append(node)
-        for field in _BLOCKS:
-            inner = getattr(node, field, ())
-            stack += [item for item in inner if type(item) not in SIMPLE] if type(inner) is list else []
+        stack += [item for _, inner in _blocks(node) for item in inner if type(item) not in SIMPLE]
     return found
 
 
 def _simple_inside(statement: ast.stmt) -> Iterator[ast.AST]:
     """Yield the simple statements in a compound one."""
-    for node in _blocks_of(statement):
-        for field in _BLOCKS:
-            inner = getattr(node, field, ())
-            if type(inner) is list:
-                yield from (item for item in inner if type(item) in SIMPLE)
+    for node in _compound(statement):
+        yield from (item for _, inner in _blocks(node) for item in inner if type(item) in SIMPLE)
 
 
 def _without_compiled(statement: ast.stmt) -> ast.stmt:
@@ -108,18 +112,18 @@ def _without_compiled(statement: ast.stmt) -> ast.stmt:
 
     Of a function of thousands of lines one is typed at a time.
     """
-    nodes = _blocks_of(statement)
+    nodes = _compound(statement)
     if any(isinstance(node, _DECLARATIONS) for node in nodes):
         return statement
     shorter: dict[int, ast.AST] = {}
     for node in reversed(nodes):
-        changed: dict[str, Sequence[ast.AST | None]] = {}
-        for field in _BLOCKS:
-            inner = getattr(node, field, None)
-            if type(inner) is list and inner:
-                left = [shorter.get(id(item), item) for item in inner if item not in _compiled_inside]
-                if left != inner:
-                    changed[field] = left if left else [ast.copy_location(ast.Pass(), inner[0])]
+        changed: dict[str, list[ast.AST]] = {}
+        for name, inner in _blocks(node):
+            left = [shorter.get(id(item), item) for item in inner if item not in _compiled_inside]
+            if inner and not left:
+                left.append(ast.copy_location(ast.Pass(), inner[0]))
+            if left != inner:
+                changed[name] = left
         if changed:
             shorter[id(node)] = item = copy.copy(node)
             vars(item).update(changed)
@@ -129,21 +133,23 @@ def _without_compiled(statement: ast.stmt) -> ast.stmt:
 
 
 _CONTAINERS: Final = (ast.List, ast.Tuple, ast.Set, ast.Dict)
-_PLAIN: Final = frozenset((ast.Constant, ast.Name, *_CONTAINERS))
+_PLAIN: Final = frozenset((ast.Constant, *_CONTAINERS))
 
 
-def _is_plain(statement: ast.stmt) -> bool:
-    """Return whether a statement binds names to constants, names and displays of them: nothing can be wrong with it.
+def _is_plain(statement: ast.stmt, declared: Container[str]) -> bool:
+    """Return whether a statement binds names to constants, names and displays of them, none `declared` global: nothing
+    can be wrong with it.
 
     A table of a million numbers takes Python's compiler longer than its parser.
     """
-    if not isinstance(statement, ast.Assign) or not all(map(_is_usual_name, statement.targets)):
+    if not isinstance(statement, ast.Assign) or not all(type(target) is ast.Name for target in statement.targets):
         return False
-    return all(type(node) in _PLAIN for node in without_constants([statement.value]))
-
-
-def _is_usual_name(target: ast.expr) -> bool:
-    return isinstance(target, ast.Name) and target.id != "__debug__"
+    return all(
+        (node.id != "__debug__" or type(node.ctx) is ast.Load) and node.id not in declared
+        if isinstance(node, ast.Name)
+        else type(node) in _PLAIN
+        for node in without_constants([*statement.targets, statement.value])
+    )
 
 
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp)

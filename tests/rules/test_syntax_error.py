@@ -57,11 +57,11 @@ def kernel(x, n):
 
 
 def verdict(text: str) -> str | None:
-    """Return what Python's compiler says of a text."""
+    """Return what Python's compiler says of a text, in a notebook cell, which may await."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            compile(text, "k.py", "exec", dont_inherit=True)
+            compile(text, "k.py", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         except SyntaxError as error:
             return error.msg
     return None
@@ -125,6 +125,27 @@ def test_a_changed_line_is_judged_with_those_around_it(line: str, instead: str) 
     typed(BODY, changed, more, BODY, changed + "\nx = 1\n", BODY + "\nx = 2\n")
 
 
+MODULE = "if a:\n    x = 1\n" + "".join(f"y{number} = {number}\n" for number in range(6))
+
+
+@pytest.mark.parametrize(
+    "declared", ["global x\n", "if a:\n    global x\n", "for i in a:\n    if i:\n        global x\n"]
+)
+def test_what_a_module_declares_global_later_is_held_against_what_has_compiled(declared: str) -> None:
+    typed(MODULE, MODULE + declared, MODULE, MODULE + declared + "z = 1\n")
+    typed("x = 2\n", "x = 2\n" + declared)
+
+
+def test_what_was_not_compiled_is_looked_at_when_it_can_be() -> None:
+    lines = "".join(f"    v{number} = {number}\n" for number in range(8)).replace("v3 = 3", "__debug__ = 3")
+    call = f"    f({', '.join(f'k{number}=1' for number in range(1001))})\n"
+    long = "def g(a):\n" + lines + call + lines.replace("v", "w").replace("__debug__", "u")
+    document = Document("k.py")
+    assert not found(document, long)  # Python's compiler would compare each keyword with all others
+    short = long.replace(call, "    f(k=1)\n")
+    assert found(document, short) == found(Document("k.py"), short) != []
+
+
 def test_python_refuses_some_of_them() -> None:
     assert verdict(BODY) is None
     assert verdict(BODY.replace("for i in range(n)", "if n")) == "'break' outside loop"
@@ -165,7 +186,7 @@ def around(lines: list[str]) -> list[str]:
 
 
 def blocks() -> st.SearchStrategy[list[str]]:
-    """Return drawn lines of a block, indented from its own first column."""
+    """Return drawn lines of a block, beginning in the first column."""
 
     def nested(inner: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str]]:
         compound = st.tuples(HEADS, inner).map(lambda part: [part[0], *["    " + line for line in around(part[1])]])
@@ -177,8 +198,10 @@ def blocks() -> st.SearchStrategy[list[str]]:
 
 @settings(max_examples=scaled(150), deadline=None)
 @given(st.lists(blocks(), min_size=1, max_size=3), st.data())
-def test_any_text_has_the_findings_of_one_that_is_read_afresh(functions: list[list[str]], data: st.DataObject) -> None:
-    lines = [line for body in functions for line in ("def g(a, b):", *["    " + item for item in around(body)])]
+def test_any_text_has_the_findings_of_one_that_is_read_afresh(bodies: list[list[str]], data: st.DataObject) -> None:
+    lines: list[str] = []
+    for body in map(around, bodies):
+        lines += ["def g(a, b):", *["    " + line for line in body]] if data.draw(st.booleans()) else body
     versions = ["\n".join(lines) + "\n"]
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(lines) - 1))

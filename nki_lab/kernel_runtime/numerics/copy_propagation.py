@@ -18,6 +18,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.footprint import Column, Mask, distinct
 from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns
+from nki_lab.kernel_runtime.number_sets import occurring
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
 from nki_lab.kernel_runtime.numerics.slab import plain_operands
 from nki_lab.kernel_runtime.numerics.storage import SHADOW
@@ -278,8 +279,7 @@ class _Search:
 
     def _ops(self, relays: Mask) -> Column:
         """Return the ops that access a relay, in order."""
-        ops: Column = np.flatnonzero(np.bincount(self._op[relays[self._buffer]], minlength=1))
-        return ops
+        return occurring(self._op[relays[self._buffer]])
 
 
 def _moved_on(dst: View, src: View, move: _Move, parts: list[_Part]) -> list[_Part]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,7 +16,7 @@ from nki_lab.isa.dtype import BF16, DType
 from nki_lab.kernel_runtime.coverage import Added
 from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns, columns_of_views
-from nki_lab.kernel_runtime.number_sets import ranked
+from nki_lab.kernel_runtime.number_sets import occurring, ranked
 from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
 from nki_lab.kernel_runtime.numerics.copy_propagation import Propagation, propagate_copies
 from nki_lab.kernel_runtime.numerics.evacuation import Evacuation, copies_as_it_is, evacuate
@@ -96,10 +97,7 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
     remain[[item.first for item in found]] = True
     needed = {tile: elided.of(tile) for tile in tiles[accessed[tiles]].tolist()}
     wide = {source.root for source in needed.values()} | propagation.sources
-    readers: dict[int, int] = {}
-    for item in found:
-        for root in item.roots:
-            readers[root] = readers.get(root, 0) + 1
+    readers = Counter(root for item in found for root in item.roots)
     copied = arguments_at_true_width(program, usage, shadowed & accessed, remain) - wide - readers.keys()
     accessed[list(wide)] = True
     bound = usage.accessed_by(remain & ~program.ops_where(_only_orders)) | usage.is_output | usage.is_index
@@ -247,7 +245,7 @@ def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> Elided:
     into, out_of = accesses[at], accesses[at + 1]
     tile, root = views.buffer[into], views.buffer[out_of]
     given = np.zeros(count, bool)
-    given[[number for number in set(root.tolist()) if program.buffers[number].kind in ("input", "const")]] = True
+    given[[number for number in occurring(root).tolist() if program.buffers[number].kind in ("input", "const")]] = True
     fits = tiles[tile] & (sources & given)[root] & views.full[into] & (usage.first_read[tile] >= ops)
     ops, into, out_of, tile, root = ops[fits], into[fits], out_of[fits], tile[fits], root[fits]
     # Rows lie apart as the types of both views have it, which are those of the variant.

@@ -20,6 +20,7 @@ from nki_lab.isa.dtype import F32
 from nki_lab.kernel_runtime.coverage import Added
 from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, columns_of_views
+from nki_lab.kernel_runtime.number_sets import occurring
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
 
 ULP_BOUND: Final = 16
@@ -206,7 +207,7 @@ def _submatrices(program: Program, view: Column, elided: Elided, shadowed: Mask)
     of_view = columns_of_views(program)
     buffer, offset = of_view.buffer[view], of_view.offset[view]
     row = np.ones(len(program.buffers), np.int64)
-    used = np.flatnonzero(np.bincount(buffer.reshape(-1)))
+    used = occurring(buffer)
     row[used] = [program.buffers[number].row_elements for number in used.tolist()]
     rows, columns = np.divmod(offset, row[buffer])
     is_elided = elided.pitch[buffer] > 0

@@ -22,6 +22,7 @@ from numpy.typing import DTypeLike
 
 from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.file_system import arrow_path
+from nki_lab.kernel_runtime.number_sets import occurring
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.columns import Array, Columns, Key, Side, pieces, place_in
 from nki_lab.kernel_runtime.recording.directory import Chunk, footer_of, row_groups, sound_metadata
@@ -399,7 +400,7 @@ class StoredColumns(Columns):
         """The values at some places of one column."""
         number = np.searchsorted(self.offsets, places, "right") - 1
         out = np.zeros(len(places), self.spec[name].storage)
-        for one in np.flatnonzero(np.bincount(number)).tolist():
+        for one in occurring(number).tolist():
             mine = number == one
             out[mine] = self.chunk(name, one)[places[mine] - self.offsets[one]]
         return out

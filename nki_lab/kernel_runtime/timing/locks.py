@@ -14,7 +14,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Accesses, Program, View, access_columns, buffers_of_views
-from nki_lab.kernel_runtime.number_sets import ranked
+from nki_lab.kernel_runtime.number_sets import occurring, ranked
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.tensor import psum
@@ -132,7 +132,7 @@ def locks_of(
     of PSUM keep Vector and Scalar for longer than its published time, if they exclude each other from end to end.
     """
     variant = program.variant_column()
-    used = np.flatnonzero(np.bincount(variant)).tolist()
+    used = occurring(variant).tolist()
     wanted: dict[str, set[str]] = {}
     for number in used:
         for port in (*costs[number].ports, *(["bank"] if costs[number].banked else ())):

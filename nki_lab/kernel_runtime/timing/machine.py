@@ -14,6 +14,7 @@ import numpy as np
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.number_sets import occurring
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.timing.collectives import delays
@@ -49,6 +50,8 @@ def machine_of(
     late = delays(program, list(costs))
     masks, classes = _engine_classes(program, costs, variant, width)
     in_queue = queues[schedule.lane]
+    begun = np.array([cost.start_latency for cost in costs], np.int64)[variant] + _sparse(late, count)
+    setup = np.where(in_queue, begun, 0)  # as long as a transfer waits for nothing but its own begin
     transfers = np.flatnonzero(np.bincount(variant, in_queue)).tolist()
     streams = streams_of(program, schedule, options, in_queue, transfers)
     constants = Constants(
@@ -91,7 +94,7 @@ def machine_of(
         ops,
         _lanes(program, schedule, options, costs, generators, width),
         _shared(program, len(schedule.lanes), len(generators) * width, locks.reason, streams.total),
-        _times(schedule, ops.order, variant, costs, bool(options.power_ramp and arch.power_ramp_ns), late),
+        _times(schedule, ops.order, variant, costs, bool(options.power_ramp and arch.power_ramp_ns), setup),
     )
 
 
@@ -136,11 +139,6 @@ def _variants(
     )
 
 
-def _used(variant: Column) -> list[int]:
-    """Return the variants of some ops, each once: they are few, and counting takes a tenth of the time of sorting."""
-    return np.flatnonzero(np.bincount(variant)).tolist()
-
-
 def _numbers(values: Iterable[int]) -> list[int]:
     return [int(value) for value in values]
 
@@ -156,7 +154,7 @@ def _engine_classes(
     bits = 0
     used: set[int] = set()
     for core in range(program.cores):
-        mine = [number for number in _used(variant[cores == core]) if costs[number].engines]
+        mine = [number for number in occurring(variant[cores == core]).tolist() if costs[number].engines]
         members: dict[tuple[int, ...], int] = {}
         for engine in range(program.arch.dma_engines):
             users = tuple(number for number in mine if costs[number].engines >> engine & 1)
@@ -174,7 +172,9 @@ def _engine_classes(
 
 def _of_queues(program: Program, variant: Column) -> list[int]:
     """Return the variants of transfers."""
-    return [number for number in _used(variant) if program.variants[number].instruction.dma_route is not None]
+    return [
+        number for number in occurring(variant).tolist() if program.variants[number].instruction.dma_route is not None
+    ]
 
 
 def _reused(program: Program, schedule: Schedule, options: Options, costs: Sequence[VariantCost]) -> Column:
@@ -216,7 +216,7 @@ def _lanes(
     launch = launch_of(program, options)
     count = len(lanes)
     begin = [0, *np.cumsum([len(order) for order in schedule.order]).tolist()]
-    used = _used(program.variant_column())
+    used = occurring(program.variant_column()).tolist()
     by_software = options.bandwidth_sharing and any(costs[number].generator == "gpsimd" for number in used)
     has_tiles = options.array_tiles and any(cost.blocks for cost in costs)
     has_ramp = options.power_ramp and arch.power_ramp_ns
@@ -300,17 +300,14 @@ def _times(
     variant: Column,
     costs: Sequence[VariantCost],
     has_ramp: bool,
-    late: Mapping[int, int],
+    setup: Column,
 ) -> Times:
-    """Return the results as far as they are known beforehand; the data of ops comes `late` by so many picoseconds."""
+    """Return the results as far as they are known beforehand, among them the `setup` of transfers."""
     count = len(schedule)
     slowed = [BANDWIDTH if lane.kind == "dma" else RAMP if has_ramp and lane.name == "tensor" else NONE
               for lane in schedule.lanes]  # fmt: skip
     starts = [DMA_START if lane.kind == "dma" else NONE for lane in schedule.lanes]  # where nothing else is waited for
     busy = np.array([cost.interval for cost in costs], np.int64)[variant]
-    in_queue = np.array([lane.kind == "dma" for lane in schedule.lanes], bool)[schedule.lane]
-    setup = np.array([cost.start_latency for cost in costs], np.int64)[variant] + _sparse(late, count)
-    setup[~in_queue] = 0
     throttle_reason, setup_reason = (np.array(reasons, np.uint8)[schedule.lane] for reasons in (slowed, starts))
     if len(order) < count:  # an order may leave ops out, whose work others do
         left_out = np.ones(count, bool)
