@@ -204,8 +204,8 @@ def single_thread() -> Iterator[None]:
 
 _SHARED: Final = 1 << 18  # multiplications: fewer are not shared among threads
 ONE_PASS: Final = 384
-"""Rows of the contraction. With 448 the order of a sum depends on the number of threads with the kernels of Sandybridge,
-with 512 with all."""
+"""Rows of the contraction. With 448 the order of a sum depends on the number of threads with the kernels of
+Sandybridge, with 512 with all."""
 _QUICK: Final = 1 << 24  # multiplications: one thread takes a fifth of a millisecond
 _SAMPLES: Final = 3
 _SLOWER: Final = 4  # times: two threads that wait for each other take longer by far
