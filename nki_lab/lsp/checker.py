@@ -47,7 +47,7 @@ class LineMap:
         """Yield the findings whose lines have not changed."""
         for item in found:
             if item.span is None or (self.line(item.line) and self.line(item.end_line)):
-                yield moved_finding(item, lambda line: self.line(line) or line, file)
+                yield moved_finding(item, lambda line: self.line(line) or line, file) if self._moved else item
 
     def examination(self, known: Examination) -> Examination:
         """Return the part of an examination that is about lines which have not changed."""
@@ -73,7 +73,7 @@ class Unit:
     early: tuple[Diagnostic, ...] = ()  # of `revision`, while its kernels are evaluated
     known: Examination = field(default_factory=Examination)  # of `known_module`
     known_module: Module | None = None
-    known_syntax: frozenset[Diagnostic] = frozenset()
+    evaluated: tuple[Diagnostic, ...] = ()  # the findings of `known` but those on the syntax
     standing: tuple[Module, Module, StillTrue] | None = None  # what holds of the first module's `known` in the second
     reads: frozenset[str] = frozenset()  # paths that its evaluation looked at
     mapped: tuple[Module, Module, Examination] | None = None  # the first module's `known` at the lines of the second
@@ -225,7 +225,8 @@ class Checker:
         unit.known = examination_of(answer, unit.module.file, syntax)
         unit.known_module = unit.module
         unit.reads = answer.reads
-        unit.known_syntax = frozenset(syntax)
+        known_syntax = frozenset(syntax)
+        unit.evaluated = tuple(item for item in unit.known.findings if item not in known_syntax)
         self._note(unit, final=True)
 
     def _note(self, unit: Unit, *, final: bool) -> None:
@@ -273,8 +274,7 @@ def findings_of(unit: Unit, module: Module) -> list[Diagnostic]:
     earlier: Iterable[Diagnostic] = ()
     if unit.known_module is not None:
         line_map = LineMap(unit.known_module.lines, module.lines)
-        evaluated = [item for item in unit.known.findings if item not in unit.known_syntax]
-        earlier = line_map.findings(evaluated, module.file)
+        earlier = line_map.findings(unit.evaluated, module.file)
     return list(in_order([*(unit.early or unit.syntax or ()), *earlier]))
 
 
