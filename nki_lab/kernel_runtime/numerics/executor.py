@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, NkiError, error_of
-from nki_lab.isa.dtype import BOOL, F32, TF32
+from nki_lab.isa.dtype import BF16, BOOL, F32, TF32
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.coverage import Added, Tracker
 from nki_lab.kernel_runtime.footprint import Mask
@@ -122,6 +122,7 @@ class Executor:
         self._written: Mask | None = None
         self._stored: frozenset[int] = frozenset()
         self._narrow: frozenset[int] = frozenset()
+        self._widened: dict[int, Block] = {}  # those of them that were widened before the run, until it ends
         self._evacuation = Evacuation()
         self._propagated: Mapping[int, Mapping[int, Place]] = {}
         self._joined: Mapping[int, int] = {}
@@ -145,7 +146,7 @@ class Executor:
                     self._take_over(plan)
                 else:
                     usage = BufferUsage(self.program)
-                    released = released_after(self.program, usage)
+                    released = released_after(self.program, usage, usage.last_access >= 0)
                     self._stored = arguments_at_true_width(self.program, usage, self._shadowed())
             self._advance = Advance(len(self.program))
             if plan is not None:
@@ -156,10 +157,14 @@ class Executor:
                 self.stopped = max(self.stopped, self.done, self._advance.end)
                 raise
         self._pool.forget_foreseen()
+        self._pool.give_up(self._widened.values())
+        self._widened.clear()
         self.seconds += time.perf_counter() - start
 
     def foresee(self) -> None:
-        """Have the large memory that a complete program takes mapped by another thread, until `run` needs it."""
+        """Have the large memory that a complete program takes mapped by another thread, until `run` needs it, and the
+        arguments widened that only slabs read.
+        """
         program = self.program
         if self.done or self._physical is not None or program.registers or not len(program):
             return
@@ -181,7 +186,13 @@ class Executor:
             4 * math.prod(slab.shape) for slab in plan.slabs.values() if slab.first not in plan.evacuation.in_place
         ]
         works = {size for slab in plan.slabs.values() for size in self._slab_needs(slab).sizes}
-        self._pool.foresee([*sizes, *[4 * size for size in works]])
+        narrow: dict[int, Array] = {}
+        for number in sorted(self._narrow):
+            values = self._argument(number)
+            # NumPy lets other threads run while it converts bfloat16.
+            if program.buffers[number].dtype is BF16 and values is not None and values.flags.c_contiguous:
+                narrow[number] = values.reshape(-1)
+        self._pool.foresee([*sizes, *[4 * size for size in works]], narrow)
 
     def read(self, view: View | NkiTensor) -> Array:
         """Return the values of a view after all ops executed so far, in its host dtype: a copy."""
@@ -374,11 +385,19 @@ class Executor:
         return bound.flat, bound.base + place.offset, place.pitch
 
     def _root(self, number: int) -> slab_product.Root:
-        """Return what a slab reads: a shadow, or an argument as the caller gave it."""
+        """Return what a slab reads: a shadow, or an argument, as the caller gave it or widened before the run."""
         buffer = self.program.buffers[number]
         if number not in self._narrow:
             return slab_product.Root(self.bound(buffer).flat, F32)
-        return slab_product.Root(np.ascontiguousarray(self._argument(number)).reshape(-1), buffer.dtype)
+        block = self._widened.get(number) or self._pool.take_widened(number)
+        if block is None:
+            return slab_product.Root(self._as_given(number), buffer.dtype)
+        self._widened[number] = block
+        return slab_product.Root(block.floats(math.prod(buffer.shape)), F32)
+
+    def _as_given(self, number: int) -> Array:
+        """Return an argument as the caller gave it, flat."""
+        return np.ascontiguousarray(self._argument(number)).reshape(-1)
 
     # -- execution ---------------------------------------------------------------------------------------------------
 

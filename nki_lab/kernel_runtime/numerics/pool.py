@@ -1,7 +1,8 @@
 """Memory of an executor: aligned blocks that its tensors take and give back, the large ones kept for the next run.
 
 Memory that is new to the process has to be mapped and cleared page by page, which for a large matrix takes longer than
-converting it. What a run will need is known before it is checked and timed: another thread maps it meanwhile.
+converting it. What a run will need is known before it is checked and timed: another thread maps it meanwhile, and
+widens arguments.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import _thread
 import os
 import threading
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -27,6 +29,8 @@ _LARGE: Final = 2**20  # bytes from which on a block is kept: smaller ones the C
 _ALIGNMENT: Final = 64  # bytes: NumPy's vector loops are twice as fast on aligned tiles
 _PIECE: Final = 4 * 2**20  # bytes that are mapped at a time: a run that ends does not wait for more
 _STEP: Final = 1024  # bytes, a part of a page: NumPy keeps other threads waiting while it writes few numbers
+_WIDENED: Final = 16 * 2**20
+"""Bytes of arguments that are widened before the run, at most: of larger ones the product takes longer by far."""
 
 
 class Bound:
@@ -77,7 +81,7 @@ class _Reserve:
         with self._lock:
             return [block.memory.nbytes for block in self._blocks]
 
-    def give(self, blocks: list[Block]) -> None:
+    def give(self, blocks: Iterable[Block]) -> None:
         with self._lock:
             self._blocks += blocks
             total = sum(block.memory.nbytes for block in self._blocks)
@@ -88,18 +92,36 @@ class _Reserve:
 _reserve: Final = _Reserve()
 
 
+class _Ahead(NamedTuple):
+    """A block that is filled before the run: with zeros for who asks for as many bytes, or with the values of `source`
+    in float32 for who asks for that array by its `number`.
+    """
+
+    block: Block
+    number: int = -1
+    source: Array | None = None
+
+    def fill(self, start: int) -> None:
+        """Fill a piece of the block, from byte `start`."""
+        if self.source is None:
+            self.block.memory[start : start + _PIECE : _STEP] = 0
+        else:
+            values = self.source[start // 4 : (start + _PIECE) // 4]
+            np.copyto(self.block.memory[start : start + 4 * len(values)].view(np.float32), values)
+
+
 class _Mapped:
-    """Large blocks that a thread maps, one after the other, until somebody takes them.
+    """Large blocks of some sizes, and `widened` ones: a thread fills one after the other, until somebody takes them.
 
     A process that is forked meanwhile has no such thread, and gets none of them.
     """
 
-    def __init__(self, sizes: Iterable[int]) -> None:
+    def __init__(self, sizes: Iterable[int], widened: Iterable[_Ahead] = ()) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._waiting = deque(_new_block(size) for size in sizes)
-        self._ready: list[Block] = []
-        self._current: Block | None = None
+        self._waiting = deque([*(_Ahead(_new_block(size)) for size in sizes), *widened])
+        self._ready: list[_Ahead] = []
+        self._current: _Ahead | None = None
         self._is_mapped = threading.Condition(self._lock)
         with suppress(RuntimeError):  # no thread can begin: the blocks are new ones, as without
             # Not `threading.Thread`: it waits until the thread runs, which may be milliseconds. This one is not counted
@@ -111,32 +133,46 @@ class _Mapped:
             with self._lock:
                 if not self._waiting:
                     return
-                block = self._current = self._waiting.popleft()
-            for start in range(0, block.memory.nbytes, _PIECE):
-                if self._current is block:
-                    block.memory[start : start + _PIECE : _STEP] = 0
+                item = self._current = self._waiting.popleft()
+            for start in range(0, item.block.memory.nbytes, _PIECE):
+                if self._current is item:
+                    item.fill(start)
             with self._lock:
-                if self._current is block:
-                    self._ready.append(block)
+                if self._current is item:
+                    self._ready.append(item)
                 self._current = None
                 self._is_mapped.notify_all()
 
     def take(self, size: int) -> Block | None:
         """Return a block of a size, after waiting for one that is being mapped; None where there is none."""
-        if self._process != os.getpid():
-            return None
-        with self._lock:
-            self._is_mapped.wait_for(lambda: self._found(self._ready, size) or not self._is_mapping(size))
-            for blocks in (self._ready, self._waiting):
-                block = self._found(blocks, size)
-                if block is not None:
-                    blocks.remove(block)
-                    return block
-            return None
 
-    def _is_mapping(self, size: int) -> bool:
-        """Whether a block of a size is being mapped."""
-        return self._current is not None and self._current.memory.nbytes == size
+        def fits(item: _Ahead) -> bool:
+            return item.source is None and item.block.memory.nbytes == size
+
+        item, _ = self._taken(fits)
+        return None if item is None else item.block
+
+    def take_widened(self, number: int) -> Block | None:
+        """Return the block with an array's values, after waiting while they are being widened; None where that has not
+        begun.
+        """
+        item, is_filled = self._taken(lambda item: item.number == number)
+        return item.block if item is not None and is_filled else None
+
+    def _taken(self, fits: Callable[[_Ahead], bool]) -> tuple[_Ahead | None, bool]:
+        """Remove a block that fits, and return it with whether it is filled; one that is being filled is waited for."""
+        if self._process != os.getpid():
+            return None, False
+        with self._lock:
+            self._is_mapped.wait_for(
+                lambda: any(map(fits, self._ready)) or self._current is None or not fits(self._current)
+            )
+            for items in (self._ready, self._waiting):
+                item = next(filter(fits, items), None)
+                if item is not None:
+                    items.remove(item)
+                    return item, items is self._ready
+        return None, False
 
     def close(self) -> None:
         """Leave the blocks that nobody took."""
@@ -146,10 +182,6 @@ class _Mapped:
             self._waiting.clear()
             self._ready.clear()
             self._current = None
-
-    @staticmethod
-    def _found(blocks: Iterable[Block], size: int) -> Block | None:
-        return next((block for block in blocks if block.memory.nbytes == size), None)
 
 
 class Pool:
@@ -164,11 +196,13 @@ class Pool:
         self._mapped: _Mapped | None = None
         self.nbytes = 0
 
-    def foresee(self, sizes: Iterable[int]) -> None:
-        """Have large blocks of these sizes, in bytes, mapped by another thread until `take` asks for them.
+    def foresee(self, sizes: Iterable[int], narrow: Mapping[int, Array] = MappingProxyType({})) -> None:
+        """Have large blocks of these sizes, in bytes, mapped by another thread until `take` asks for them, and `narrow`
+        arrays widened to float32 until `take_widened` asks for them, by number.
 
         Blocks that earlier runs have left are mapped already, and at most as many bytes are mapped as are kept between
-        runs. A thread would not help where there is one processor.
+        runs. Of the arrays, flat and of a dtype that NumPy converts, it takes those that are small enough to pay. A
+        thread would not help where there is one processor.
         """
         if self._mapped is not None or processor_count() == 1:
             return
@@ -180,9 +214,31 @@ class Pool:
             elif size >= _LARGE and total + size <= RESERVED:
                 wanted.append(size)
                 total += size
-        if wanted:
+        if not _LARGE <= 4 * sum(source.size for source in narrow.values()) <= _WIDENED:
+            narrow = {}
+        if wanted or narrow:
             with suppress(MemoryError):  # the blocks that are needed may have room one after the other
-                self._mapped = _Mapped(wanted)
+                widened = []
+                for number, source in narrow.items():
+                    size = _rounded(4 * source.size)
+                    block = _reserve.take(size) if size in known else None
+                    widened.append(_Ahead(block or _new_block(size), number, source))
+                self._mapped = _Mapped(wanted, widened)
+
+    def take_widened(self, number: int) -> Block | None:
+        """Return a block that begins with the foreseen array of a number in float32; None where there is none.
+
+        It counts among this pool's until it is given to `give_up`.
+        """
+        block = None if self._mapped is None else self._mapped.take_widened(number)
+        self.nbytes += 0 if block is None else block.memory.nbytes
+        return block
+
+    def give_up(self, blocks: Iterable[Block]) -> None:
+        """Leave blocks from `take_widened` to the runs to come; nothing that still runs may use them."""
+        blocks = list(blocks)
+        self.nbytes -= sum(block.memory.nbytes for block in blocks)
+        _reserve.give(blocks)
 
     def take(self, nbytes: int) -> Block:
         """Return a block of at least `nbytes` bytes; contents arbitrary."""

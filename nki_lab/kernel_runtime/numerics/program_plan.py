@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -97,7 +96,9 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
     remain[[item.first for item in found]] = True
     needed = {tile: elided.of(tile) for tile in tiles[accessed[tiles]].tolist()}
     wide = {source.root for source in needed.values()} | propagation.sources
-    readers = Counter(root for item in found for root in item.roots)
+    readers: dict[int, int] = {}
+    for root in (root for item in found for root in item.roots):
+        readers[root] = readers.get(root, 0) + 1
     copied = arguments_at_true_width(program, usage, shadowed & accessed, remain) - wide - readers.keys()
     accessed[list(wide)] = True
     bound = usage.accessed_by(remain & ~program.ops_where(_only_orders)) | usage.is_output | usage.is_index
@@ -118,7 +119,7 @@ def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> Prog
         evacuation=evacuation,
         propagated=propagation.operands,
         joined=joins.rows,
-        released=released_after(program, usage, propagation.last_read, joins.stands_for),
+        released=released_after(program, usage, bound, propagation.last_read, joins.stands_for),
     )
 
 
@@ -140,12 +141,14 @@ def _cells(slabs: Iterable[Slab]) -> Iterator[int]:
 def released_after(
     program: Program,
     usage: BufferUsage,
+    bound: Mask,
     last_read: Mapping[int, int] = MappingProxyType({}),
     stands_for: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[int, list[int]]:
     """Return for each op, of a device loop the last one, the tiles that nobody accesses or asks for afterwards.
 
-    `last_read` are later reads of tiles by ops that do not name them, `stands_for` the ops with which others are done.
+    Only tiles that are `bound` have memory to give back. `last_read` are later reads of tiles by ops that do not name
+    them, `stands_for` the ops with which others are done.
     """
     out: dict[int, list[int]] = {}
     last_access = usage.last_access.copy()
@@ -154,10 +157,10 @@ def released_after(
     for region in program.regions:
         if region.parent < 0:
             last_access[(last_access >= region.first) & (last_access < region.end)] = region.end - 1
-    wanted = (usage.is_output | usage.is_index).tolist()
-    for item, last, stays in zip(program.buffers, last_access.tolist(), wanted, strict=True):
-        if item.on_chip and not stays and item.kind not in ("input", "const"):
-            out.setdefault(stands_for.get(last, last), []).append(item.id)
+    for number in np.flatnonzero(bound & ~usage.is_output & ~usage.is_index).tolist():
+        item, last = program.buffers[number], int(last_access[number])
+        if item.on_chip and item.kind not in ("input", "const"):
+            out.setdefault(stands_for.get(last, last), []).append(number)
     return out
 
 

@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Iterator
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 from nki_lab.kernel_runtime.numerics import pool as pools
@@ -112,9 +114,9 @@ def test_no_more_is_mapped_than_is_kept_and_nothing_that_is_there(
     mapped: list[int] = []
 
     class Noted(pools._Mapped):
-        def __init__(self, sizes: list[int]) -> None:
+        def __init__(self, sizes: list[int], widened: list[pools._Ahead]) -> None:
             mapped.extend(sizes)
-            super().__init__(sizes)
+            super().__init__(sizes, widened)
 
     monkeypatch.setattr(pools, "_Mapped", Noted)
     monkeypatch.setattr(pools, "RESERVED", 5 * MIB)
@@ -122,6 +124,52 @@ def test_no_more_is_mapped_than_is_kept_and_nothing_that_is_there(
     pool = Pool()
     pool.foresee([2 * MIB, 2 * MIB, 4 * MIB, 3 * MIB])
     assert mapped == [2 * MIB, 3 * MIB]
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_arrays_are_widened_ahead_once_for_who_asks_for_their_number(
+    reserve: pools._Reserve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pools, "_PIECE", 2**16)
+    rng = np.random.default_rng(1)
+    sizes = (2**18, 3 * 2**18 + 5)
+    sources = {number: rng.standard_normal(size).astype(ml_dtypes.bfloat16) for number, size in enumerate(sizes)}
+    for _ in range(20):
+        pool = Pool()
+        pool.foresee([2 * MIB, MIB], sources)
+        assert pool._mapped is not None
+        while pool._mapped._waiting:
+            time.sleep(0.001)
+        plain = [pool.take(size) for size in (MIB, MIB, 2 * MIB)]  # as many bytes as a widened one has
+        blocks = [pool.take_widened(number) for number in sources]
+        assert pool.take_widened(0) is None
+        assert pool.take_widened(7) is None
+        found = [block for block in blocks if block is not None]
+        assert len({id(block) for block in (*plain, *found)}) == 5
+        for block, source in zip(found, sources.values(), strict=True):
+            np.testing.assert_array_equal(block.floats(source.size), source.astype(np.float32))
+        assert pool.nbytes == sum(block.memory.nbytes for block in (*plain, *found))
+        pool.give_up(found)
+        assert pool.nbytes == 4 * MIB
+        pool.close()
+        assert len(reserve.sizes()) == 5  # in all: the next turn takes them again
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_arrays_are_widened_ahead_only_where_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "_WIDENED", 4 * MIB)
+    for sizes, widens in (([2**18], True), ([2**18 - 1], False), ([2**19, 2**19], True), ([2**19, 2**19 + 1], False)):
+        pool = Pool()
+        pool.foresee([], {number: np.ones(size, ml_dtypes.bfloat16) for number, size in enumerate(sizes)})
+        assert (pool._mapped is not None) is widens
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_an_array_that_nobody_has_begun_to_widen_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools._Mapped, "_map", lambda _self: None)
+    pool = Pool()
+    pool.foresee([], {0: np.ones(2**18, ml_dtypes.bfloat16)})
+    assert pool.take_widened(0) is None
 
 
 def test_with_one_processor_nothing_is_mapped_ahead(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -436,7 +437,7 @@ def test_memory_that_is_foreseen_is_used(name: str, dtype: str, order: str, monk
         taken[nbytes] += 1
         return take(self, nbytes)
 
-    monkeypatch.setattr(pool.Pool, "foresee", lambda _self, sizes: foreseen.update(map(pool._rounded, sizes)))
+    monkeypatch.setattr(pool.Pool, "foresee", lambda _self, sizes, _: foreseen.update(map(pool._rounded, sizes)))
     monkeypatch.setattr(pool.Pool, "take_untouched", noted)
     left, right = operands(KERNELS[name].sizes[0], dtype)
     program, _ = traced(kernel_of(KERNELS[name].text), [left, right], [dtype, dtype], "trn2", matmul_order=order)
@@ -446,6 +447,46 @@ def test_memory_that_is_foreseen_is_used(name: str, dtype: str, order: str, monk
     del foreseen[pool._rounded(0)]  # products without conversions need no memory for them
     assert foreseen <= taken
     assert foreseen[pool._rounded(program.outputs[0]._buffer.nbytes)]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("order", ["slab", "free"])
+@pytest.mark.parametrize("result", ["float32", "bfloat16"])
+def test_operands_that_were_widened_before_the_run_give_the_same_bits(
+    name: str, order: str, result: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "processor_count", lambda: 2)
+    monkeypatch.setattr(pool, "_LARGE", 1)
+    left, right = operands(KERNELS[name].sizes[0], "bfloat16")
+    text = KERNELS[name].text.replace("nl.float32, buffer=nl.shared_hbm", f"nl.{result}, buffer=nl.shared_hbm")
+    program, _ = traced(kernel_of(text), [left, right], ["bfloat16"] * 2, "trn2", matmul_order=order)
+
+    def values(*, ahead: bool) -> tuple[Array, set[int]]:
+        executor = Executor(program, {0: left, 1: right})
+        widened: set[int] = set()
+        if ahead:
+            executor.foresee()
+            while executor._pool._mapped is not None and executor._pool._mapped._waiting:
+                time.sleep(0.001)
+        take = executor._pool.take_widened
+
+        def noted(number: int) -> pool.Block | None:
+            block = take(number)
+            if block is not None:
+                widened.add(number)
+            return block
+
+        monkeypatch.setattr(executor._pool, "take_widened", noted)
+        executor.run(final=True)
+        assert not executor._widened
+        if ahead:
+            assert widened == executor._narrow
+        return executor.read(program.outputs[0]), widened
+
+    (plain, none), (ahead, some) = values(ahead=False), values(ahead=True)
+    assert not none
+    assert some == {0, 1} or name not in ("k inner", "hoisted")
+    assert plain.tobytes() == ahead.tobytes()
 
 
 UNNEEDED = """
@@ -460,7 +501,7 @@ def kernel(lhsT, rhs, unread):
 
 def test_nothing_is_foreseen_for_tensors_that_no_instruction_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     foreseen: list[int] = []
-    monkeypatch.setattr(pool.Pool, "foresee", lambda _self, sizes: foreseen.extend(sizes))
+    monkeypatch.setattr(pool.Pool, "foresee", lambda _self, sizes, _: foreseen.extend(sizes))
     arrays = [np.ones((128, 64), ml_dtypes.float8_e5m2), *[np.ones((256, 512), ml_dtypes.bfloat16)] * 2]
     program, _ = traced(kernel_of(UNNEEDED), arrays, ["float8_e5m2", "bfloat16", "bfloat16"], "trn2")
     Executor(program, dict(enumerate(arrays))).foresee()
