@@ -3,10 +3,11 @@
     python tests/fuzz/repeated.py --kernels 5000 --processes
 
 Programs of several instructions, tiled matrix products, gathers, two cores that synchronize, and device loops whose
-iterations are data. Under
-`matmul_order="tile"` all bits are the same in the first call, in one by the plan of the first, and in another process
-with another number of threads; products under `slab` and `free` repeat their bits too, and stay within the ulp bound of
-`tile`. Findings and errors are those of the arguments of the call. Exit status 1 where something differs.
+iterations are data. Under `matmul_order="tile"` all bits are the same in the first call, in one by the plan of the
+first, and in another process with another number of threads; products under `slab` and `free` repeat their bits too,
+and stay within the ulp bound of `tile`. Findings and errors are those of the arguments of the call. Half of the kernels
+have all arguments in the caller's memory, three of seven what is done for large arrays before a run. Exit status 1 where
+something differs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import numpy as np
 import nki_lab
 from nki_lab import session
 from nki_lab.diagnostic import NkiError
-from nki_lab.kernel_runtime.numerics import repeating, slab
+from nki_lab.kernel_runtime.numerics import pool, repeating, slab
 from nki_lab.kernel_runtime.options import Options
 from tests.calls import contents, source
 from tests.draws import Choice, Seeded
@@ -41,7 +42,7 @@ from tests.strategies import arches
 from tests.tolerances import ulps
 
 Array = np.ndarray[Any, Any]
-SMALL = repeating.SMALL
+SMALL, LARGE = repeating.SMALL, pool._LARGE
 
 
 @dataclass(frozen=True)
@@ -384,11 +385,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed, start = 0, time.monotonic()
     for number in numbers:
         drawn = draw(number)
-        repeating.SMALL = 0 if number % 2 else SMALL  # type: ignore[misc]  # half have all in the caller's memory
+        repeating.SMALL = 0 if number % 2 else SMALL  # type: ignore[misc]
+        pool._LARGE = LARGE if number % 7 % 3 else 1  # type: ignore[misc]
         try:
             told = problem(drawn, counts)
         finally:
-            repeating.SMALL = SMALL  # type: ignore[misc]
+            repeating.SMALL, pool._LARGE = SMALL, LARGE  # type: ignore[misc]
         if told:
             failed += 1
             print(f"kernel {number}, {told}:\n{drawn.text}")
