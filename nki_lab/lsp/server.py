@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from inspect import Parameter, signature
 from typing import Any, Final
 
@@ -214,16 +215,12 @@ class Server(LanguageServer):
     def reports(self, unit: Unit, module: Module) -> dict[str, list[lsp.Diagnostic]]:
         """Return the findings in a unit by the URIs of its texts, each of which has a list."""
         reports: dict[str, list[lsp.Diagnostic]] = {uri: [] for uri, _ in module.parts}
+        place = partial(module.location, encoding=self.encoding)
+        related, linked = self.shows_related, self.shows_links
         for found in grouped(findings_of(unit, module)):
             if self._is_shown_elsewhere(found, unit, module):
                 continue
-            item = at_import(found, module.file)
-            entry = diagnostic_of(
-                item,
-                lambda span: module.location(span, self.encoding),
-                related=self.shows_related,
-                linked=self.shows_links,
-            )
+            entry = diagnostic_of(at_import(found, module.file), place, related=related, linked=linked)
             if entry is not None and entry[0] in reports:
                 reports[entry[0]].append(entry[1])
         return reports
