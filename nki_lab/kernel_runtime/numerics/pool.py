@@ -220,8 +220,10 @@ class Pool:
             with suppress(MemoryError):  # the blocks that are needed may have room one after the other
                 widened = []
                 for number, source in narrow.items():
-                    size = _rounded(4 * source.size)
-                    block = _reserve.take(size) if size in known else None
+                    size, block = _rounded(4 * source.size), None
+                    if size in known:  # a block that the sizes above leave
+                        known.remove(size)
+                        block = _reserve.take(size)
                     widened.append(_Ahead(block or _new_block(size), number, source))
                 self._mapped = _Mapped(wanted, widened)
 

@@ -156,6 +156,14 @@ def test_arrays_are_widened_ahead_once_for_who_asks_for_their_number(
 
 
 @pytest.mark.usefixtures("two_processors")
+def test_widened_arrays_leave_blocks_that_the_run_takes(reserve: pools._Reserve) -> None:
+    reserve.give(pools._new_block(MIB) for _ in range(3))
+    pool = Pool()
+    pool.foresee([MIB, MIB], {number: np.ones(2**18, ml_dtypes.bfloat16) for number in range(2)})
+    assert reserve.sizes() == [MIB, MIB]
+
+
+@pytest.mark.usefixtures("two_processors")
 def test_arrays_are_widened_ahead_only_where_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "_WIDENED", 4 * MIB)
     for sizes, widens in (([2**18], True), ([2**18 - 1], False), ([2**19, 2**19], True), ([2**19, 2**19 + 1], False)):
