@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 from collections.abc import Iterator
@@ -189,12 +190,14 @@ def test_with_one_processor_nothing_is_mapped_ahead(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("two_processors")
 def test_blocks_are_new_ones_where_no_thread_can_begin(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(_thread: object) -> None:
+    def refused(*_arguments: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(pools.threading.Thread, "start", refused)
     pool = Pool()
-    pool.foresee([2 * MIB])
+    with monkeypatch.context() as patch:
+        patch.setattr(_thread, "start_new_thread", refused)
+        pool.foresee([2 * MIB], {0: np.ones(2**18, ml_dtypes.bfloat16)})
+    assert pool.take_widened(0) is None
     assert pool.take(2 * MIB).memory.nbytes == 2 * MIB
 
 
