@@ -9,7 +9,7 @@ from typing import Final
 from nki_lab.diagnostic import Diagnostic, Span, diagnose
 from nki_lab.source.module import PARSER_FAILURES, Cell, ModuleSource, parsed, tree_of
 from nki_lab.source.moved_lines import moved_finding
-from nki_lab.source.recovery import SMALL, goes_on, move, recovered, seems_several, without_frames
+from nki_lab.source.recovery import OPEN_TEXT, SMALL, goes_on, move, recovered, seems_several, without_frames
 from nki_lab.source.reparsing import Change, between, change_between, change_inside, common_ends
 
 
@@ -30,12 +30,11 @@ def recovered_module(text: str, file: str, *, shared: bool = True) -> ModuleSour
         (unparsable(item, file, lines) for item in found.failures), key=lambda item: (item.line, item.column)
     )
     # What follows an open text is read as code for the sake of the other checks, and may be the text.
-    last = next((place for place, item in enumerate(faults) if _OPEN_TEXT in item.message), len(faults))
+    last = next((place for place, item in enumerate(faults) if OPEN_TEXT in item.message), len(faults))
     return ModuleSource(text, file, found.tree, tuple(faults[: last + 1]), found.unread)
 
 
-_OPEN_TEXT: Final = "unterminated triple-quoted"
-_OPEN: Final = (_OPEN_TEXT, "EOF", "indent")
+_OPEN: Final = (OPEN_TEXT, "EOF", "indent")
 """Mistakes that reach beyond the statement that they are in."""
 
 

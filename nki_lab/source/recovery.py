@@ -40,7 +40,11 @@ _LINES: Final = 16
 """Different lines whose names are kept: broken lines repeat each other, as the end of each function in a text does."""
 _HEADER_LINE: Final = re.compile(r" on line (\d+)$")
 _STARTS: Final = re.compile(r"(?!(?:else|elif|except|finally)\b)[\w@(\[{'\"~+-]")
-_OPEN_END: Final = ("was never closed", "unterminated triple-quoted", "EOF")
+OPEN_TEXT: Final = "unterminated triple-quoted"
+"""What Python says of a text in three quotes that does not end."""
+_OPEN_END: Final = ("was never closed", OPEN_TEXT, "EOF")
+_QUOTES: Final = re.compile(r"\'{3}|\"{3}")
+_ESCAPED_OR_QUOTES: Final = re.compile(rf"\\.|{_QUOTES.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,29 +152,59 @@ def _longest(
     def text_of(width: int) -> str:
         return blank + "\n".join(_part(lines, starts[piece], starts[piece + width]))
 
-    before = 0
-    for width in _WIDTHS if wider is not None else _WIDTHS[:1]:
-        end = min(piece + width, len(starts) - 1)
-        if width > 1 and (starts[end] - starts[piece] > _PIECE_LINES or end < piece + width):
-            break
+    before, width = 0, 1
+    for _ in _WIDTHS:
         try:
             read = parse if width == 1 or wider is None else wider
             return width, read(text_of(width)), first
         except SyntaxError as failure:
             first = without_frames(failure) if width == 1 else first
-            if not any(text in failure.msg for text in _OPEN_END) and not goes_on(lines[starts[end] - 1]):
+            at = starts[piece] + (failure.lineno or 1) - 1 - len(blank)
+            if not any(text in failure.msg for text in _OPEN_END) and not goes_on(lines[starts[piece + width] - 1]):
                 # What was open has an end: it may be good as far as the piece that fails.
-                at = starts[piece] + (failure.lineno or 1) - 1 - len(blank)
                 good = bisect_right(starts, at) - 1 - piece
                 if wider is not None and before < good < width:
                     with suppress(*PARSER_FAILURES):
                         return good, wider(text_of(good)), first
                 break
+            closing = _closing_line(lines, at, failure.offset or 1) if OPEN_TEXT in failure.msg else -1
         except (ValueError, RecursionError, MemoryError, SystemError):
             first.msg, first.lineno = "nested too deeply for Python's parser", len(blank) + 1
             break
-        before = width
+        before, width = width, 0 if wider is None else _next_width(starts, piece, width, closing)
+        if not width:
+            break
     return 1, None, first
+
+
+def _next_width(starts: Sequence[int], piece: int, width: int, closing: int | None) -> int:
+    """Return the number of pieces to read where `width` of them leave something open; 0 where it stays so.
+
+    A text in quotes ends at line `closing`, or nowhere for None; something else is open where that is -1.
+    """
+    if closing is None:
+        return 0
+    wanted = bisect_right(starts, closing) - piece
+    if wanted > width:
+        return wanted
+    wanted = next((item for item in _WIDTHS if item > width), 0)
+    wanted = min(wanted, len(starts) - 1 - piece)
+    return wanted if wanted > width and starts[piece + wanted] - starts[piece] <= _PIECE_LINES else 0
+
+
+def _closing_line(lines: Sequence[str], line: int, offset: int) -> int | None:
+    """Return the line on which the text in three quotes ends that begins at a 1-based offset of a line, both lines
+    0-based; None where it does not.
+    """
+    opening = _QUOTES.search(lines[line], max(0, offset - 1)) or _QUOTES.search(lines[line])
+    if opening is None:
+        return None
+    start = opening.end()
+    for number in range(line, len(lines)):
+        if any(found[0] == opening[0] for found in _ESCAPED_OR_QUOTES.finditer(lines[number], start)):
+            return number
+        start = 0
+    return None
 
 
 def _around(lines: Sequence[str], failure: SyntaxError, parse: Callable[[str], ast.Module] | None) -> Recovered:

@@ -303,13 +303,54 @@ def test_a_text_that_goes_on_behind_a_line_is_no_mistake_beside_another_one() ->
     assert [line for line, _ in faults(facts('x = "a\\\n\ndef f():\n    return 1\ny = )\n'))] == [1, 5]
 
 
-def test_what_is_nested_too_deeply_behind_a_long_text_does_not_cost_the_lines_before() -> None:
-    text = 'first = 0\ns = """open\ny = 1\nz = 2\nw = 3\nv = 4\nend"""\nx = a' + 20_000 * ".b" + "\nbad = = 1\n"
-    found = facts(text)
-    assert [line for line, _ in faults(found)] == [2]
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ('s = """open\ny = 1\nz = 2\nw = 3\nv = 4\nend"""', [8, 9]),
+        ("s = [\n(1),\n(2),\n(3),\n(4),\n(5),\n(6)]", [2]),
+    ],
+)
+def test_what_is_nested_too_deeply_behind_a_long_statement_does_not_cost_the_lines_before(
+    text: str, lines: list[int]
+) -> None:
+    found = facts(f"first = 0\n{text}\nx = a" + 20_000 * ".b" + "\nbad = = 1\n")
+    assert [line for line, _ in faults(found)][: len(lines)] == lines
     assert "first" in found.module.bound
 
 
 def test_what_is_nested_too_deeply_is_said_at_its_line() -> None:
     text = 30 * "a = 1\n" + "x = a" + 20_000 * ".b" + "\nbad = = 1\n"
     assert [line for line, _ in faults(facts(text))] == [31, 32]
+
+
+def long_text(lines: int, quotes: str, inside: str = "") -> str:
+    """A text in quotes whose lines look like statements."""
+    return f"{quotes}A text.\n\n" + "\n".join(f"word_{number} says something, (" for number in range(lines)) + inside
+
+
+@pytest.mark.parametrize("quotes", ["'''", '"""'])
+@pytest.mark.parametrize("prefix", ["", "HELP = ", "HELP = r", "f(1, 2, ", "x = ''; y = ", "def g():\n    "])
+@pytest.mark.parametrize("lines", [1, 30, 40, 100, 700])
+def test_a_long_text_in_quotes_is_no_mistake_beside_another_one(lines: int, prefix: str, quotes: str) -> None:
+    inside = f"\n\\{quotes}\nan \"odd\" 'one'\n"
+    text = prefix + long_text(lines, quotes, inside) + quotes + (")" if "(" in prefix and "def" not in prefix else "")
+    ast.parse(text)
+    found = facts(f"{text}\nimport nki\n\n\ndef h(x):\n    return g(x\n\n\ndef k(x):\n    return x\n")
+    ((line, message),) = faults(found)
+    assert (line, "was never closed" in message) == (text.count("\n") + 6, True)
+    assert "k" in {node.name for node in found.tree.body if isinstance(node, ast.FunctionDef)}
+    assert not any("word" in node.id for node in ast.walk(found.tree) if isinstance(node, ast.Name))
+
+
+@pytest.mark.parametrize("lines", [1, 30, 100])
+def test_a_long_text_without_an_end_is_said_where_it_begins(lines: int) -> None:
+    found = faults(facts(f"import nki\nx = (\n\nHELP = {long_text(lines, chr(39) * 3)}\n\ndef k(x):\n    return x\n"))
+    assert [line for line, _ in found] == [2, 4]
+    assert "unterminated triple-quoted" in found[1][1]
+
+
+def test_a_table_at_the_end_of_a_file_is_no_mistake_beside_another_one() -> None:
+    """Its lines look like statements, and are fewer than twice as many of those before them."""
+    table = "TABLE = [\n" + "".join(f"({number}, 2),\n" for number in range(9)) + "]\n"
+    found = facts(f"x = )\n{table}")
+    assert [line for line, _ in faults(found)] == [1]
