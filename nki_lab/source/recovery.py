@@ -6,6 +6,7 @@ import ast
 import keyword
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -250,6 +251,12 @@ def move(nodes: Iterable[ast.AST], count: int) -> None:
         stack += children(node)
 
 
+_BRACKET: Final = re.compile(r"[][(){}]")
+_OPENERS: Final = {")": "(", "]": "[", "}": "{"}
+_UNMATCHED: Final = re.compile(r"unmatched '(.)'")
+_NEVER_CLOSED: Final = re.compile(r"'(.)' was never closed")
+
+
 @dataclass(slots=True)
 class _Attempt:
     """The lines as far as they are mended."""
@@ -258,6 +265,7 @@ class _Attempt:
     work: list[str]
     unread: set[int] = field(default_factory=set)
     failures: list[SyntaxError] = field(default_factory=list)
+    open: Counter[str] = field(default_factory=Counter)  # brackets of left out lines, by kind: negative ones are closed
 
     def leave_out(self, failure: SyntaxError) -> None:
         """Replace the line that a failure is about, or one above it where that has not helped."""
@@ -274,10 +282,27 @@ class _Attempt:
             self._replace(at)
 
     def _report(self, failure: SyntaxError, at: int) -> None:
-        """Keep a failure, unless the lines left out just above explain it."""
-        above = next((i for i in range(at - 1, 0, -1) if self.lines[i - 1].strip()), 0)
-        if (at not in self.unread and not (self.unread and above in self.unread)) or not self.failures:
+        """Keep a failure that lines left out before do not explain."""
+        if not self.failures or not (self._is_beside_unread(at) or self._is_consequence(failure)):
             self.failures.append(failure)
+
+    def _is_beside_unread(self, at: int) -> bool:
+        """Whether a line, or the one above it, was left out."""
+        above = next((i for i in range(at - 1, 0, -1) if self.lines[i - 1].strip()), 0)
+        return at in self.unread or (bool(self.unread) and above in self.unread)
+
+    def _is_consequence(self, failure: SyntaxError) -> bool:
+        """Whether a failure would not be there with the lines that were left out: Python has been beyond its line, it
+        misses a bracket that those lines have, or a depth that one of them may have begun.
+        """
+        is_above = (failure.lineno or 1) < (self.failures[-1].lineno or 1)
+        if (opening := _NEVER_CLOSED.match(failure.msg)) is not None:  # which is said at the end
+            return any(self.open.values()) if is_above else self.open[opening[1]] < 0
+        if is_above or "unindent does not match" in failure.msg:
+            return True
+        if (closing := _UNMATCHED.match(failure.msg)) is not None:
+            return self.open[_OPENERS[closing[1]]] > 0
+        return "does not match opening" in failure.msg and any(self.open.values())
 
     def _replace(self, at: int) -> None:
         """Put a statement that says nothing in the place of a line; a header where lines stand below it."""
@@ -290,7 +315,7 @@ class _Attempt:
             self.work[at - 1] = f"{indent}def __unread__():" + ("" if deeper else " pass")
         else:
             self.work[at - 1] = f"{indent}if {UNKNOWN}:" if deeper else f"{indent}pass"
-        self.unread.add(at)
+        self._note(at)
 
     def _blank(self, at: int, *, alone: bool) -> None:
         """Empty a line that is indented as no line may be there, and those below it that are too.
@@ -305,9 +330,16 @@ class _Attempt:
             if line.strip() and (own != depth if alone else not own.startswith(depth)):
                 break
             if line.strip():
-                self.unread.add(at)
+                self._note(at)
             self.work[at - 1] = ""
             at += 1
+
+    def _note(self, at: int) -> None:
+        """Count a line as left out, with the brackets that it does not open and close itself."""
+        if at not in self.unread:
+            self.unread.add(at)
+            for found in _BRACKET.finditer(_STRING.sub(" ", self.lines[at - 1])):
+                self.open[_OPENERS.get(found[0], found[0])] += -1 if found[0] in _OPENERS else 1
 
 
 # -- what the lines mention ----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,49 @@ def test_a_mistake_costs_its_lines(line: str, message: str | None, unread: list[
     assert [item.node.name for item in found.functions if item.is_entry] == ["first", "second"]
     others = [(item.code, item.line) for item in check_syntax(found) if item.code != "NKI101"]
     assert ("NKI104", len(found.lines) - 1) in others
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "message"),
+    [
+        ("    y = f(\n        a[\n            b[3,\n            c,\n        ],\n    )", 12, "does not match"),
+        ("    y = (\n    u = 3\n    v = 4\n    return ]", 10, "does not match"),
+        ("    y = f(\n        g(a,\n        h(b),\n    )\n    z = 3", 7, "was never closed"),
+        ("    y = f\n        g(a),\n        h(b),\n    )\n    z = 3", 8, "unexpected indent"),
+        ("y = 3\n    for i in range(3):\n        z = i\n    u = 4", 8, "unexpected indent"),
+        ('    """\n    Open (\n    """[\n    y = 3', 9, "was never closed"),
+    ],
+)
+def test_consequences_of_a_mistake_are_no_findings(lines: str, line: int, message: str) -> None:
+    ((found, said),) = faults(facts(BODY.format(lines)))
+    assert (found, message in said) == (line, True), said
+
+
+@pytest.mark.parametrize("other", ["    z = = 3", "    z = 'abc"])
+def test_another_mistake_in_the_same_function_is_a_finding(other: str) -> None:
+    found = faults(facts(BODY.format(f"    y = (\n    u = 3\n    v = 4\n{other}")))
+    assert [line for line, _ in found] == [7, 10]
+
+
+def test_one_mistake_is_most_often_one_finding_and_near() -> None:
+    draw = random.Random(3)
+    texts = [file.read_text(encoding="utf-8") for file in KERNELS]
+    counts: Counter[int] = Counter()
+    while counts.total() < 400:
+        lines = draw.choice(texts).split("\n")
+        at = draw.randrange(len(lines))
+        column = draw.randrange(len(lines[at]) + 1)
+        typed = draw.choice(("(", ")", "[", "}", " = = ", ":", " b c", "'", ""))
+        lines[at] = lines[at][:column] + typed + lines[at][column + draw.choice((0, 0, 1, 80)) :]
+        try:
+            ast.parse("\n".join(lines))
+        except SyntaxError as failure:
+            found = faults(facts("\n".join(lines)))
+            counts[len(found)] += 1
+            nearest = min(abs(line - at - 1) for line, _ in found)
+            assert nearest <= max(10, abs((failure.lineno or 1) - at - 1)), (at + 1, found)
+    assert counts[1] >= 0.85 * counts.total(), counts
+    assert max(counts) <= 5, counts
 
 
 def test_two_mistakes_are_two_findings() -> None:
