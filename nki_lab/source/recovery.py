@@ -257,6 +257,10 @@ _UNMATCHED: Final = re.compile(r"unmatched '(.)'")
 _NEVER_CLOSED: Final = re.compile(r"'(.)' was never closed")
 
 
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
 @dataclass(slots=True)
 class _Attempt:
     """The lines as far as they are mended."""
@@ -283,7 +287,7 @@ class _Attempt:
 
     def _report(self, failure: SyntaxError, at: int) -> None:
         """Keep a failure that lines left out before do not explain."""
-        if not self.failures or not (self._is_beside_unread(at) or self._is_consequence(failure)):
+        if not self.failures or not (self._is_beside_unread(at) or self._is_consequence(failure, at)):
             self.failures.append(failure)
 
     def _is_beside_unread(self, at: int) -> bool:
@@ -291,18 +295,29 @@ class _Attempt:
         above = next((i for i in range(at - 1, 0, -1) if self.lines[i - 1].strip()), 0)
         return at in self.unread or (bool(self.unread) and above in self.unread)
 
-    def _is_consequence(self, failure: SyntaxError) -> bool:
+    def _is_consequence(self, failure: SyntaxError, at: int) -> bool:
         """Whether a failure would not be there with the lines that were left out: Python has been beyond its line, it
-        misses a bracket that those lines have, or a depth that one of them may have begun.
+        misses a bracket that those lines have, or a depth that one of them may have begun; or its line went on there.
         """
         is_above = (failure.lineno or 1) < (self.failures[-1].lineno or 1)
         if (opening := _NEVER_CLOSED.match(failure.msg)) is not None:  # which is said at the end
             return any(self.open.values()) if is_above else self.open[opening[1]] < 0
-        if is_above or "unindent does not match" in failure.msg:
+        if is_above or "unindent does not match" in failure.msg or self._continues_unread(at):
             return True
         if (closing := _UNMATCHED.match(failure.msg)) is not None:
             return self.open[_OPENERS[closing[1]]] > 0
         return "does not match opening" in failure.msg and any(self.open.values())
+
+    def _continues_unread(self, at: int) -> bool:
+        """Whether a line goes on with one that was left out and is no header: it is deeper, or begins with a closing
+        bracket.
+        """
+        depth, closes = _depth(self.lines[at - 1]), self.lines[at - 1].lstrip()[:1] in _OPENERS
+        for number in range(at - 1, 0, -1):
+            above = self.lines[number - 1].rstrip()
+            if above and (_depth(above) < depth or (closes and _depth(above) == depth)):
+                return number in self.unread and not above.endswith(":")
+        return False
 
     def _replace(self, at: int) -> None:
         """Put a statement that says nothing in the place of a line; a header where lines stand below it."""

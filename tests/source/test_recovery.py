@@ -83,6 +83,9 @@ def test_a_mistake_costs_its_lines(line: str, message: str | None, unread: list[
         ("    y = f(\n        g(a,\n        h(b),\n    )\n    z = 3", 7, "was never closed"),
         ("    y = f\n        g(a),\n        h(b),\n    )\n    z = 3", 8, "unexpected indent"),
         ("y = 3\n    for i in range(3):\n        z = i\n    u = 4", 8, "unexpected indent"),
+        ("    def inner\n        a: int,\n        *,\n        b=3,\n    ):\n        return a", 11, "unmatched"),
+        ("    def inner\n        a: int,\n        *,\n        b=3,\n    return a", 7, "expected '('"),
+        ("    for i in range(3\n        b = = i\n    c = 4", 7, "was never closed"),
         ('    """\n    Open (\n    """[\n    y = 3', 9, "was never closed"),
     ],
 )
@@ -91,10 +94,10 @@ def test_consequences_of_a_mistake_are_no_findings(lines: str, line: int, messag
     assert (found, message in said) == (line, True), said
 
 
-@pytest.mark.parametrize("other", ["    z = = 3", "    z = 'abc"])
+@pytest.mark.parametrize("other", ["    z = = 3", "    z = 'abc", "    while z:\n        z = = 3"])
 def test_another_mistake_in_the_same_function_is_a_finding(other: str) -> None:
     found = faults(facts(BODY.format(f"    y = (\n    u = 3\n    v = 4\n{other}")))
-    assert [line for line, _ in found] == [7, 10]
+    assert [line for line, _ in found] == [7, 10 + other.count("\n")]
 
 
 def test_one_mistake_is_most_often_one_finding_and_near() -> None:
@@ -114,7 +117,7 @@ def test_one_mistake_is_most_often_one_finding_and_near() -> None:
             counts[len(found)] += 1
             nearest = min(abs(line - at - 1) for line, _ in found)
             assert nearest <= max(10, abs((failure.lineno or 1) - at - 1)), (at + 1, found)
-    assert counts[1] >= 0.85 * counts.total(), counts
+    assert counts[1] >= 0.9 * counts.total(), counts
     assert max(counts) <= 5, counts
 
 
