@@ -46,6 +46,14 @@ OPEN_TEXT: Final = "unterminated triple-quoted"
 _OPEN_END: Final = ("was never closed", OPEN_TEXT, "EOF")
 _QUOTES: Final = re.compile(r"\'{3}|\"{3}")
 _ESCAPED_OR_QUOTES: Final = re.compile(rf"\\.|{_QUOTES.pattern}")
+_BRACKET: Final = re.compile(r"[][(){}]")
+_OPENERS: Final = {")": "(", "]": "[", "}": "{"}
+_TOKEN: Final = re.compile(
+    r"#[^\n]*|('{3}|\"{3})(?:\\.|[^\\])*?\1|(['\"])(?:\\.|(?!\2)[^\\\n])*\2?|[][(){}]", re.DOTALL
+)
+"""Comments, texts and brackets."""
+_UNMATCHED: Final = re.compile(r"unmatched '(.)'")
+_NEVER_CLOSED: Final = re.compile(r"'(.)' was never closed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +161,7 @@ def _longest(
     def text_of(width: int) -> str:
         return blank + "\n".join(_part(lines, starts[piece], starts[piece + width]))
 
-    before, width = 0, 1
+    before, width, is_bracket = 0, 1, False
     for _ in _WIDTHS:
         try:
             read = parse if width == 1 or wider is None else wider
@@ -167,8 +175,9 @@ def _longest(
                 if wider is not None and before < good < width:
                     with suppress(*PARSER_FAILURES):
                         return good, wider(text_of(good)), first
-                break
-            closing = _closing_line(lines, at, failure.offset or 1) if OPEN_TEXT in failure.msg else -1
+                # A bracket that has its end has the mistake inside of it.
+                return (width, None, without_frames(failure)) if is_bracket else (1, None, first)
+            closing, is_bracket = _closing_line(lines, at, failure)
         except (ValueError, RecursionError, MemoryError, SystemError):
             first.msg, first.lineno = "nested too deeply for Python's parser", len(blank) + 1
             break
@@ -181,7 +190,7 @@ def _longest(
 def _next_width(starts: Sequence[int], piece: int, width: int, closing: int | None) -> int:
     """Return the number of pieces to read where `width` of them leave something open; 0 where it stays so.
 
-    A text in quotes ends at line `closing`, or nowhere for None; something else is open where that is -1.
+    A text in quotes or a bracket ends at line `closing`, or nowhere for None; -1 where that is not known.
     """
     if closing is None:
         return 0
@@ -193,11 +202,23 @@ def _next_width(starts: Sequence[int], piece: int, width: int, closing: int | No
     return wanted if wanted > width and starts[piece + wanted] - starts[piece] <= _PIECE_LINES else 0
 
 
-def _closing_line(lines: Sequence[str], line: int, offset: int) -> int | None:
-    """Return the line on which the text in three quotes ends that begins at a 1-based offset of a line, both lines
-    0-based; None where it does not.
+def _closing_line(lines: Sequence[str], line: int, failure: SyntaxError) -> tuple[int | None, bool]:
+    """Return the line on which ends what a failure says is open on a line, both 0-based, and whether it is a bracket.
+
+    None where a text in three quotes has no end; -1 where it is not known.
     """
-    opening = _QUOTES.search(lines[line], max(0, offset - 1)) or _QUOTES.search(lines[line])
+    offset = max(0, (failure.offset or 1) - 1)
+    if OPEN_TEXT in failure.msg:
+        return _end_of_text(lines, line, offset), False
+    if _NEVER_CLOSED.match(failure.msg):
+        found = _end_of_bracket("\n".join((lines[line][offset:], *lines[line + 1 : line + _PIECE_LINES])))
+        return (line + found, True) if found >= 0 else (-1, False)
+    return -1, False
+
+
+def _end_of_text(lines: Sequence[str], line: int, offset: int) -> int | None:
+    """Return the line on which a text in three quotes ends that begins at an offset of a line; None without an end."""
+    opening = _QUOTES.search(lines[line], offset) or _QUOTES.search(lines[line])
     if opening is None:
         return None
     start = opening.end()
@@ -206,6 +227,21 @@ def _closing_line(lines: Sequence[str], line: int, offset: int) -> int | None:
             return number
         start = 0
     return None
+
+
+def _end_of_bracket(text: str) -> int:
+    """Return the line of a text on which the bracket ends that the text begins with; -1 where others do not fit."""
+    open_ones: list[str] = []
+    for found in _TOKEN.finditer(text):
+        opener = _OPENERS.get(found[0])
+        if opener is None and len(found[0]) == 1 and found[0] in "([{":
+            open_ones.append(found[0])
+        elif opener is not None:
+            if not open_ones or open_ones.pop() != opener:
+                return -1
+            if not open_ones:
+                return text.count("\n", 0, found.start())
+    return -1
 
 
 def _around(lines: Sequence[str], failure: SyntaxError, parse: Callable[[str], ast.Module] | None) -> Recovered:
@@ -249,12 +285,6 @@ def move(nodes: Iterable[ast.AST], count: int) -> None:
             node.lineno += count  # type: ignore[attr-defined]
             node.end_lineno += count  # type: ignore[attr-defined]
         stack += children(node)
-
-
-_BRACKET: Final = re.compile(r"[][(){}]")
-_OPENERS: Final = {")": "(", "]": "[", "}": "{"}
-_UNMATCHED: Final = re.compile(r"unmatched '(.)'")
-_NEVER_CLOSED: Final = re.compile(r"'(.)' was never closed")
 
 
 def _depth(line: str) -> int:

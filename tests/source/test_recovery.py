@@ -94,6 +94,15 @@ def test_consequences_of_a_mistake_are_no_findings(lines: str, line: int, messag
     assert (found, message in said) == (line, True), said
 
 
+@pytest.mark.parametrize("rows", [2, 12, 50])
+def test_a_line_in_a_bracket_that_is_not_indented_is_the_mistake_if_it_is_one(rows: int) -> None:
+    table = "".join(f"    ({number}, 2),\n" for number in range(rows))
+    for line, is_wrong in (("(3, 4),", False), ("(3 4),", True)):
+        found = facts(f"import nki\nTABLE = [\n{table}{line}\n{table}]\n\n\ndef k(x):\n    return x\n" + "y = )\n")
+        assert [place for place, _ in faults(found)] == [rows + 3] * is_wrong + [2 * rows + 9]
+        assert any(isinstance(node, ast.FunctionDef) for node in found.tree.body)
+
+
 @pytest.mark.parametrize("other", ["    z = = 3", "    z = 'abc", "    while z:\n        z = = 3"])
 def test_another_mistake_in_the_same_function_is_a_finding(other: str) -> None:
     found = faults(facts(BODY.format(f"    y = (\n    u = 3\n    v = 4\n{other}")))
@@ -354,7 +363,7 @@ def test_a_text_that_goes_on_behind_a_line_is_no_mistake_beside_another_one() ->
     ("text", "lines"),
     [
         ('s = """open\ny = 1\nz = 2\nw = 3\nv = 4\nend"""', [8, 9]),
-        ("s = [\n(1),\n(2),\n(3),\n(4),\n(5),\n(6)]", [2]),
+        ("s = [\n(1),\n(2),\n(3),\n(4),\n(5),\n(6)]", [9, 10]),
     ],
 )
 def test_what_is_nested_too_deeply_behind_a_long_statement_does_not_cost_the_lines_before(
