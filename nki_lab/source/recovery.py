@@ -27,6 +27,7 @@ not parse go as a whole at once."""
 _WIDTHS: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55)
 """Pieces that are read as one, where the first does not end by itself."""
 _PIECE_LINES: Final = 400
+_BRACKET_CHARACTERS: Final = 20_000  # in which the end of a bracket is looked for
 SMALL: Final = 20
 """Lines above each line of a text from which on its tree is moved to its place, instead of read there."""
 
@@ -177,13 +178,14 @@ def _longest(
                         return good, wider(text_of(good)), first
                 # A bracket that has its end has the mistake inside of it.
                 return (width, None, without_frames(failure)) if is_bracket else (1, None, first)
-            closing, is_bracket = _closing_line(lines, at, failure)
+            closing, is_bracket = _closing_line(lines, at, failure) if wider is not None else (None, False)
         except (ValueError, RecursionError, MemoryError, SystemError):
             first.msg, first.lineno = "nested too deeply for Python's parser", len(blank) + 1
             break
-        before, width = width, 0 if wider is None else _next_width(starts, piece, width, closing)
+        before, width = width, _next_width(starts, piece, width, closing)
         if not width:
             break
+        is_bracket = is_bracket and closing is not None and starts[piece + width - 1] <= closing
     return 1, None, first
 
 
@@ -211,7 +213,8 @@ def _closing_line(lines: Sequence[str], line: int, failure: SyntaxError) -> tupl
     if OPEN_TEXT in failure.msg:
         return _end_of_text(lines, line, offset), False
     if _NEVER_CLOSED.match(failure.msg):
-        found = _end_of_bracket("\n".join((lines[line][offset:], *lines[line + 1 : line + _PIECE_LINES])))
+        text = "\n".join((lines[line][offset:], *lines[line + 1 : line + _PIECE_LINES]))
+        found = _end_of_bracket(text[:_BRACKET_CHARACTERS])
         return (line + found, True) if found >= 0 else (-1, False)
     return -1, False
 
