@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for seed in range(given.seed, given.seed + given.texts):
         if found := difference(seed):
             failures += 1
-            print(found)
+            print(found, flush=True)
             if failures >= given.failures:
                 break
     print(f"{given.texts} texts, {failures} differ; {time.perf_counter() - start:.1f} s")
