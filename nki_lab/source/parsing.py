@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span, diagnose
+from nki_lab.source.endings import OPEN_TEXT
 from nki_lab.source.module import PARSER_FAILURES, Cell, ModuleSource, parsed, tree_of
 from nki_lab.source.moved_lines import moved_finding
-from nki_lab.source.recovery import OPEN_TEXT, SMALL, goes_on, move, recovered, seems_several, without_frames
+from nki_lab.source.recovery import SMALL, goes_on, move, recovered, seems_several, without_frames
 from nki_lab.source.reparsing import Change, between, change_between, change_inside, common_ends
 
 

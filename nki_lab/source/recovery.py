@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, TypedDict
 
+from nki_lab.source.endings import BRACKET, NEVER_CLOSED, OPEN_TEXT, OPENERS, closing_line
 from nki_lab.source.magics import UNKNOWN  # what stands under `if __builtins__:` is not judged
 from nki_lab.source.module import PARSER_FAILURES
 from nki_lab.source.moved_lines import moved_text
@@ -27,7 +28,6 @@ not parse go as a whole at once."""
 _WIDTHS: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55)
 """Pieces that are read as one, where the first does not end by itself."""
 _PIECE_LINES: Final = 400
-_BRACKET_CHARACTERS: Final = 20_000  # in which the end of a bracket is looked for
 SMALL: Final = 20
 """Lines above each line of a text from which on its tree is moved to its place, instead of read there."""
 
@@ -42,19 +42,8 @@ _LINES: Final = 16
 """Different lines whose names are kept: broken lines repeat each other, as the end of each function in a text does."""
 _HEADER_LINE: Final = re.compile(r" on line (\d+)$")
 _STARTS: Final = re.compile(r"(?!(?:else|elif|except|finally)\b)[\w@(\[{'\"~+-]")
-OPEN_TEXT: Final = "unterminated triple-quoted"
-"""What Python says of a text in three quotes that does not end."""
 _OPEN_END: Final = ("was never closed", OPEN_TEXT, "EOF")
-_QUOTES: Final = re.compile(r"\'{3}|\"{3}")
-_ESCAPED_OR_QUOTES: Final = re.compile(rf"\\.|{_QUOTES.pattern}")
-_BRACKET: Final = re.compile(r"[][(){}]")
-_OPENERS: Final = {")": "(", "]": "[", "}": "{"}
-_TOKEN: Final = re.compile(
-    r"#[^\n]*|('{3}|\"{3})(?:\\.|[^\\])*?\1|(['\"])(?:\\.|(?!\2)[^\\\n])*\2?|[][(){}]", re.DOTALL
-)
-"""Comments, texts and brackets."""
 _UNMATCHED: Final = re.compile(r"unmatched '(.)'")
-_NEVER_CLOSED: Final = re.compile(r"'(.)' was never closed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +167,7 @@ def _longest(
                         return good, wider(text_of(good)), first
                 # A bracket that has its end has the mistake inside of it.
                 return (width, None, without_frames(failure)) if is_bracket else (1, None, first)
-            closing, is_bracket = _closing_line(lines, at, failure) if wider is not None else (None, False)
+            closing, is_bracket = closing_line(lines, at, failure) if wider is not None else (None, False)
         except (ValueError, RecursionError, MemoryError, SystemError):
             first.msg, first.lineno = "nested too deeply for Python's parser", len(blank) + 1
             break
@@ -202,49 +191,6 @@ def _next_width(starts: Sequence[int], piece: int, width: int, closing: int | No
     wanted = next((item for item in _WIDTHS if item > width), 0)
     wanted = min(wanted, len(starts) - 1 - piece)
     return wanted if wanted > width and starts[piece + wanted] - starts[piece] <= _PIECE_LINES else 0
-
-
-def _closing_line(lines: Sequence[str], line: int, failure: SyntaxError) -> tuple[int | None, bool]:
-    """Return the line on which ends what a failure says is open on a line, both 0-based, and whether it is a bracket.
-
-    None where a text in three quotes has no end; -1 where it is not known.
-    """
-    offset = max(0, (failure.offset or 1) - 1)
-    if OPEN_TEXT in failure.msg:
-        return _end_of_text(lines, line, offset), False
-    if _NEVER_CLOSED.match(failure.msg):
-        text = "\n".join((lines[line][offset:], *lines[line + 1 : line + _PIECE_LINES]))
-        found = _end_of_bracket(text[:_BRACKET_CHARACTERS])
-        return (line + found, True) if found >= 0 else (-1, False)
-    return -1, False
-
-
-def _end_of_text(lines: Sequence[str], line: int, offset: int) -> int | None:
-    """Return the line on which a text in three quotes ends that begins at an offset of a line; None without an end."""
-    opening = _QUOTES.search(lines[line], offset) or _QUOTES.search(lines[line])
-    if opening is None:
-        return None
-    start = opening.end()
-    for number in range(line, len(lines)):
-        if any(found[0] == opening[0] for found in _ESCAPED_OR_QUOTES.finditer(lines[number], start)):
-            return number
-        start = 0
-    return None
-
-
-def _end_of_bracket(text: str) -> int:
-    """Return the line of a text on which the bracket ends that the text begins with; -1 where others do not fit."""
-    open_ones: list[str] = []
-    for found in _TOKEN.finditer(text):
-        opener = _OPENERS.get(found[0])
-        if opener is None and len(found[0]) == 1 and found[0] in "([{":
-            open_ones.append(found[0])
-        elif opener is not None:
-            if not open_ones or open_ones.pop() != opener:
-                return -1
-            if not open_ones:
-                return text.count("\n", 0, found.start())
-    return -1
 
 
 def _around(lines: Sequence[str], failure: SyntaxError, parse: Callable[[str], ast.Module] | None) -> Recovered:
@@ -333,19 +279,19 @@ class _Attempt:
         misses a bracket that those lines have, or a depth that one of them may have begun; or its line went on there.
         """
         is_above = (failure.lineno or 1) < (self.failures[-1].lineno or 1)
-        if (opening := _NEVER_CLOSED.match(failure.msg)) is not None:  # which is said at the end
+        if (opening := NEVER_CLOSED.match(failure.msg)) is not None:  # which is said at the end
             return any(self.open.values()) if is_above else self.open[opening[1]] < 0
         if is_above or "unindent does not match" in failure.msg or self._continues_unread(at):
             return True
         if (closing := _UNMATCHED.match(failure.msg)) is not None:
-            return self.open[_OPENERS[closing[1]]] > 0
+            return self.open[OPENERS[closing[1]]] > 0
         return "does not match opening" in failure.msg and any(self.open.values())
 
     def _continues_unread(self, at: int) -> bool:
         """Whether a line goes on with one that was left out and is no header: it is deeper, or begins with a closing
         bracket.
         """
-        depth, closes = _depth(self.lines[at - 1]), self.lines[at - 1].lstrip()[:1] in _OPENERS
+        depth, closes = _depth(self.lines[at - 1]), self.lines[at - 1].lstrip()[:1] in OPENERS
         for number in range(at - 1, 0, -1):
             above = self.lines[number - 1].rstrip()
             if above and (_depth(above) < depth or (closes and _depth(above) == depth)):
@@ -386,8 +332,8 @@ class _Attempt:
         """Count a line as left out, with the brackets that it does not open and close itself."""
         if at not in self.unread:
             self.unread.add(at)
-            for found in _BRACKET.finditer(_STRING.sub(" ", self.lines[at - 1])):
-                self.open[_OPENERS.get(found[0], found[0])] += -1 if found[0] in _OPENERS else 1
+            for found in BRACKET.finditer(_STRING.sub(" ", self.lines[at - 1])):
+                self.open[OPENERS.get(found[0], found[0])] += -1 if found[0] in OPENERS else 1
 
 
 # -- what the lines mention ----------------------------------------------------------------------------------------
